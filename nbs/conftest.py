@@ -1,0 +1,89 @@
+"""Every code cell of every notebook is a test: `pytest nbs` runs them with nbdev's own rules of what to skip.
+
+Cells of a notebook share one shell and run in order. When a cell fails, the cells after it are skipped, since what they
+need is not there.
+"""
+import hashlib
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def kernel_cache():
+    "A folder for compiled kernels that belongs to the present code: numba does not notice when a kernel that another one calls has changed."
+    sources = sorted((ROOT / "nbs").rglob("*.ipynb")) + sorted((ROOT / "hmmop_nb").glob("*.py"))
+    import nbformat
+    code = hashlib.sha256()
+    for path in sources:
+        if path.suffix == ".py": code.update(path.read_bytes())
+        else: code.update("\0".join(c.source for c in nbformat.read(path, 4).cells if c.cell_type == "code").encode())
+    return ROOT / ".venv" / "numba" / code.hexdigest()[:16]
+
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(kernel_cache()))
+os.environ.setdefault("MPLBACKEND", "agg")
+os.environ["IN_TEST"] = "1"
+sys.path.insert(0, str(ROOT))
+
+
+def pytest_collect_file(file_path, parent):
+    inside = file_path.relative_to(ROOT / "nbs").parts if file_path.is_relative_to(ROOT / "nbs") else ("_",)
+    if file_path.suffix == ".ipynb" and not any(part.startswith((".", "_")) for part in inside):
+        return Notebook.from_parent(parent, path=file_path)
+
+
+class Notebook(pytest.File):
+    "One notebook, with a shell of its own."
+
+    def collect(self):
+        from nbdev.config import get_config
+        from nbdev.frontmatter import FrontmatterProc
+        from nbdev.process import NBProcessor
+        skip_flags = set(get_config(path=ROOT).tst_flags.split()) - set(os.environ.get("TEST_FLAGS", "").split())
+        nb = NBProcessor(self.path, procs=FrontmatterProc, process=True).nb
+        if str(nb.get("frontmatter_", {}).get("skip_exec", False)).lower() == "true": return
+        for i, cell in enumerate(nb.cells):
+            direct = getattr(cell, "directives_", None) or {}
+            if cell.cell_type != "code" or not cell.source.strip(): continue
+            if direct.get("eval:", [""])[0].lower() == "false" or skip_flags & direct.keys(): continue
+            yield Cell.from_parent(self, name=f"cell {i}", cell=cell)
+
+    def setup(self):
+        from execnb.shell import CaptureShell
+        self.home = os.getcwd()
+        os.chdir(self.path.parent)
+        self.shell, self.broken = CaptureShell(self.path), None
+
+    def teardown(self):
+        os.chdir(self.home)
+        self.shell = None
+
+
+class CellFailed(Exception): pass
+
+
+class Cell(pytest.Item):
+    "One code cell."
+
+    def __init__(self, *, cell, **kwargs):
+        super().__init__(**kwargs)
+        self.cell = cell
+
+    def runtest(self):
+        book = self.parent
+        if book.broken: pytest.skip(f"{book.broken} of this notebook failed")
+        book.shell.run(self.cell.source)
+        if book.shell.exc:
+            book.broken = self.name
+            raise CellFailed("".join(traceback.format_exception(book.shell.exc)))
+
+    def repr_failure(self, excinfo, style=None):
+        if not isinstance(excinfo.value, CellFailed): return super().repr_failure(excinfo, style)
+        return f"{self.path.relative_to(ROOT)}, {self.name}:\n\n{self.cell.source}\n\n{excinfo.value}"
+
+    def reportinfo(self): return self.path, None, f"{self.path.name} {self.name}"

@@ -1,0 +1,66 @@
+"""Measure speed on this machine and save it where the site draws it from: `make bench [ONLY=name]`.
+
+Each benchmark compares ways of doing one thing in one run, so that a ratio means something on a noisy machine.
+"""
+import csv
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "2")
+import numba
+import numpy as np
+
+import hmmop_nb as hm
+
+OUT = Path(__file__).resolve().parents[1] / "nbs" / "results"
+
+
+def best_of(run, repeats=5):
+    "Least seconds of several runs, after one that compiles."
+    run()
+    seconds = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)
+
+
+def sampling():
+    "A million latent steps: the parallel kernels against a plain NumPy loop over steps."
+    model, n, N = hm.degree_chain(seed=0), 1000, 1000
+
+    def numpy_loop():
+        rng, c = np.random.default_rng(0), model.T.cumsum(1)
+        x = np.empty((N, n), int)
+        x[0] = rng.integers(10, size=n)
+        for t in range(1, N): x[t] = (rng.random(n)[:, None] > c[x[t - 1]]).sum(1)
+        values = model.emission.sample(x.ravel(), rng)
+        return values[rng.random(n * N) >= .5]
+
+    for threads in (1, 2):
+        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+        yield dict(what="sample 1,000,000 steps", how=f"HMMOP.sample, {threads} thread{'s' * (threads > 1)}", seconds=best_of(lambda: model.sample(n, N, seed=0)))
+    yield dict(what="sample 1,000,000 steps", how="NumPy, vectorised over sequences", seconds=best_of(numpy_loop))
+
+
+BENCHMARKS = {"sampling": sampling}
+
+
+def main():
+    OUT.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or BENCHMARKS:
+        rows = list(BENCHMARKS[name]())
+        path, part = OUT / f"bench_{name}.csv", OUT / f".bench_{name}.part"
+        with part.open("w", newline="") as file:
+            writer = csv.DictWriter(file, ["what", "how", "seconds", "version", "processor"])
+            writer.writeheader()
+            for row in rows: writer.writerow(row | dict(seconds=f"{row['seconds']:.4g}", version=hm.__version__, processor=platform.machine()))
+        part.replace(path)
+        for row in rows: print(f"{row['what']:<28}{row['how']:<40}{row['seconds']:.4f} s   x{row['seconds'] / rows[0]['seconds']:.2f}")
+
+
+if __name__ == "__main__": main()
