@@ -40,7 +40,7 @@ clean: ## remove everything that was built, the environment included
 # ---- set-up: each step leaves a mark in .venv and is done once ----
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
-	  { echo "hmmop_nb needs Python 3.10 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing). Try: make PYTHON=/path/to/python3"; exit 1; }
+	  { echo "hmmop_nb needs Python 3.10 or newer, but '$(PYTHON)' is $$(command -v $(PYTHON) >/dev/null && $(PYTHON) --version 2>&1 || echo not there). Try: make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || \
 	  { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: apt-get install python3-venv)"; exit 1; }
 
@@ -48,7 +48,7 @@ $(BIN)/python:
 $(VENV)/%.ready: settings.ini setup.py | $(BIN)/python
 	@echo "setting up .venv ($*), once"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e ".$(addprefix [,$(addsuffix ],$(filter-out base,$*)))" >$(VENV)/pip.log 2>&1 || \
-	  { echo "pip could not install hmmop_nb ($*): $$(grep -m1 -i error $(VENV)/pip.log || tail -n1 $(VENV)/pip.log) (all of it: $(VENV)/pip.log)"; exit 1; }
+	  { echo "pip could not install hmmop_nb ($*): $$(grep -i error $(VENV)/pip.log | tail -n1 | cut -c1-200) (all of it is in $(VENV)/pip.log)"; exit 1; }
 	@touch $@
 $(VENV)/docs.ready: $(VENV)/dev.ready
 

@@ -2,3 +2,4 @@
 __version__ = "0.1.0"
 from .model import *
 from .chains import *
+from .transforms import *

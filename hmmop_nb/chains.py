@@ -7,6 +7,7 @@ __all__ = ['UNIVERSAL_TAGS', 'degree_chain', 'cyclic_multipartite', 'universal_t
            'part_of_speech']
 
 # %% ../nbs/00a_chains.ipynb #368da05c
+#| code-fold: true
 import os
 import re
 from functools import cache

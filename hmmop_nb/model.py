@@ -8,6 +8,7 @@ __all__ = ['METHOD_COLORS', 'use_style', 'plot_omission', 'Sequences', 'as_seque
            'plot_matrix']
 
 # %% ../nbs/00_model.ipynb #635811b4
+#| code-fold: true
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -16,6 +17,7 @@ from numba import njit, prange
 from scipy.special import gammaln, ndtri
 
 # %% ../nbs/00_model.ipynb #854d42e3
+#| code-fold: true
 METHOD_COLORS = {
     "Matching": "#9467bd", "Exact Matching": "#5b2c8a", "Gaps": "#4cae4c", "Exact Gaps": "#1b6b1b",
     "Naive": "#ff7f0e", "Known": "#1f77b4", "Semi-analytic": "#8c564b", "EM": "#0b3d0b", "Random": "#7f7f7f",
@@ -31,6 +33,7 @@ def use_style():
     })
 
 # %% ../nbs/00_model.ipynb #a1a74972
+#| code-fold: true
 def plot_omission(
     states, # Latent states of one sequence, `(N,)` ints
     positions, # Places of the kept visits, increasing
@@ -60,6 +63,7 @@ def plot_omission(
     return ax
 
 # %% ../nbs/00_model.ipynb #8adeaed8
+#| code-fold: true
 def as_values(
     values, # One-dimensional numbers
     name="values", # What to call them in an error
@@ -117,8 +121,18 @@ class Sequences:
         return Sequences(np.concatenate(picked) if picked else self.values[:0],
                          np.r_[0, np.cumsum([len(p) for p in picked], dtype=np.int64)])
 
+# %% ../nbs/00_model.ipynb #de39b765
+def method_of(cls, static=False):
+    "A decorator that makes a function a method of `cls`."
+    def attach(function):
+        function.__qualname__ = f"{cls.__name__}.{function.__name__}"
+        setattr(cls, function.__name__, staticmethod(function) if static else function)
+        return function
+    return attach
+
 # %% ../nbs/00_model.ipynb #c91f71f1
-def _from_list(
+@method_of(Sequences, static=True)
+def from_list(
     arrays, # One array of numbers per sequence; an empty array is a sequence of which nothing was seen
 ):
     "Sequences from a list of arrays."
@@ -131,7 +145,8 @@ def _from_list(
         checked.append(as_values(a, "sequences", lambda j: f"sequence {i}, observation {j}"))
     return Sequences(np.concatenate(checked), np.r_[0, np.cumsum([len(a) for a in checked], dtype=np.int64)])
 
-def _from_lengths(
+@method_of(Sequences, static=True)
+def from_lengths(
     X, # All observations, `(n,)` or `(n, 1)`
     lengths, # Length of each sequence, in order
 ):
@@ -144,7 +159,8 @@ def _from_lengths(
     return Sequences(X, np.r_[0, np.cumsum(lengths)])
 
 # %% ../nbs/00_model.ipynb #7c57e805
-def _from_table(
+@method_of(Sequences, static=True)
+def from_table(
     table, # A data frame, or a dict of equally long arrays, with one row per observation
     sequence="sequence", # Column that names the sequence of a row
     value="value", # Column of observations
@@ -161,9 +177,7 @@ def _from_table(
     rows = np.lexsort((np.arange(len(names)) if order is None else np.asarray(table[order]), rank))
     return Sequences(values[rows], np.r_[0, np.cumsum(np.bincount(rank))])
 
-Sequences.from_list, Sequences.from_lengths, Sequences.from_table = map(staticmethod, (_from_list, _from_lengths, _from_table))
-
-# %% ../nbs/00_model.ipynb #91ac0d70
+# %% ../nbs/00_model.ipynb #97d7d0dc
 def as_sequences(
     data, # `Sequences`, a list of arrays, a tuple `(X, lengths)`, or a table with columns `sequence` and `value`
 ):
@@ -171,13 +185,14 @@ def as_sequences(
     if isinstance(data, Sequences): return data
     if isinstance(data, tuple) and len(data) == 2 and np.ndim(data[0]) in (1, 2) and np.ndim(data[1]) == 1:
         X, lengths = map(np.asarray, data)
-        if lengths.dtype.kind in "iu" and lengths.sum() == len(X): return _from_lengths(X, lengths)
-    if hasattr(data, "columns") or isinstance(data, dict): return _from_table(data)
+        if lengths.dtype.kind in "iu" and lengths.sum() == len(X): return Sequences.from_lengths(X, lengths)
+    if hasattr(data, "columns") or isinstance(data, dict): return Sequences.from_table(data)
     if isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind != "O":
         raise ValueError("sequences: got one flat array; pass [values] for a single sequence or (X, lengths) for several")
-    return _from_list(data)
+    return Sequences.from_list(data)
 
 # %% ../nbs/00_model.ipynb #d3566e51
+#| code-fold: true
 def as_floats(x, name):
     "`x` as a float64 array, or a `ValueError` that names it."
     try: return np.array(x, np.float64, order="C")
@@ -194,6 +209,7 @@ def check_finite(x, name, ok=np.isfinite, need="be finite"):
     return x
 
 # %% ../nbs/00_model.ipynb #e828f1c5
+#| code-fold: true
 def check_probabilities(p, name, axis_name="row"):
     "`p` as float64 with a last axis that sums to one; sums off by rounding are put right."
     p = as_floats(p, name)
@@ -214,6 +230,7 @@ def check_stochastic(T, name="T"):
     return check_probabilities(T, name)
 
 # %% ../nbs/00_model.ipynb #a5e51136
+#| code-fold: true
 def check_psi(psi, n_states, name="psi", allow_nan=False):
     "`psi` as one omission probability per state; `nan` stands for unknown where that is allowed."
     psi = as_floats(psi, name)
@@ -346,8 +363,9 @@ class HMMOP:
     def n_states(self): return len(self.T)
 
 # %% ../nbs/00_model.ipynb #3ffceb52
-def _log_joint(
-    self: HMMOP,
+@method_of(HMMOP)
+def log_joint(
+    self,
     states, # Latent states of one sequence, `(N,)`
     positions, # Places of the observations, increasing, `(K,)`
     observations, # The observations, `(K,)`
@@ -364,8 +382,6 @@ def _log_joint(
         omission = np.log(np.where(seen, 1 - self.psi[states], self.psi[states])).sum()
     emitted = self.emission.log_likelihood(observations)[np.arange(len(positions)), states[positions]].sum() if len(positions) else 0.
     return float(walk + omission + emitted)
-
-HMMOP.log_joint = _log_joint
 
 # %% ../nbs/00_model.ipynb #0b783799
 _M0, _M1, _W0, _W1 = (np.uint64(c) for c in (0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85))
@@ -535,8 +551,9 @@ def as_n_steps(n_steps, n_sequences, at_least=0):
     return steps
 
 # %% ../nbs/00_model.ipynb #ebb2e9ff
-def _sample(
-    self: HMMOP,
+@method_of(HMMOP)
+def sample(
+    self,
     n_sequences, # How many sequences
     n_steps, # Latent length, one for all or one each
     seed=None, # An int or a `Generator`
@@ -554,8 +571,6 @@ def _sample(
     steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], n_steps)
     return Trajectories(states, Sequences(values, offsets), Sequences(steps[seen], kept), Sequences(values[seen], kept), n_steps)
 
-HMMOP.sample = _sample
-
 # %% ../nbs/00_model.ipynb #592b5f31
 def l1_distance(
     A, # `(..., S, S)`
@@ -569,6 +584,7 @@ def l1_distance(
     return float(distance) if distance.ndim == 0 else distance
 
 # %% ../nbs/00_model.ipynb #e31956fc
+#| code-fold: true
 def plot_matrix(
     M, # `(S, S)` probabilities
     ax=None, # Where to draw
