@@ -3,3 +3,5 @@ __version__ = "0.1.0"
 from .model import *
 from .chains import *
 from .transforms import *
+from .posterior import *
+from .driver import *

@@ -8,7 +8,6 @@ __all__ = ['UNIVERSAL_TAGS', 'degree_chain', 'cyclic_multipartite', 'universal_t
 
 # %% ../nbs/00a_chains.ipynb #368da05c
 #| code-fold: true
-import os
 import re
 from functools import cache
 from importlib import resources
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .model import HMMOP, Categorical, Gaussian, as_key, as_rng
+from .model import HMMOP, Categorical, Gaussian, as_key, as_rng, write_atomically
 
 # %% ../nbs/00a_chains.ipynb #53094667
 def degree_chain(
@@ -145,14 +144,10 @@ def save_counts(
     counts, # Dict of arrays, as `brown_counts` returns
 ):
     "Write a dict of arrays to a compressed `.npz` file, all or nothing."
-    path, counts = Path(path), {name: np.asarray(value) for name, value in counts.items()}
+    counts = {name: np.asarray(value) for name, value in counts.items()}
     for name, value in counts.items():
         if value.dtype.hasobject: raise ValueError(f"counts: '{name}' holds Python objects; convert it to a numeric or text array")
-    part = path.with_name(f'.{path.name}.{os.getpid()}.part')
-    try:
-        with part.open('wb') as file: np.savez_compressed(file, **counts)
-        os.replace(part, path)
-    finally: part.unlink(missing_ok=True)
+    write_atomically(path, lambda file: np.savez_compressed(file, **counts))
 
 # %% ../nbs/00a_chains.ipynb #05377aaf
 @cache

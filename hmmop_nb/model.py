@@ -9,7 +9,10 @@ __all__ = ['METHOD_COLORS', 'use_style', 'plot_omission', 'Sequences', 'as_seque
 
 # %% ../nbs/00_model.ipynb #635811b4
 #| code-fold: true
+import os
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -598,3 +601,23 @@ def plot_matrix(
     ax.set(title=title or "", xlabel="to", ylabel="from", xticks=[], yticks=[])
     ax.spines[:].set_visible(True)
     return image
+
+# %% ../nbs/00_model.ipynb #051122bc
+def write_atomically(
+    path, # Target
+    write, # Called with an open binary file; writes the content
+):
+    "Fill a new file beside `path`, then put it in its place: all or nothing."
+    path = Path(os.path.realpath(path))
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    try:
+        with part.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+        if os.name == "posix": # the rename itself is safe on disc only once the folder is
+            folder = os.open(path.parent, os.O_RDONLY)
+            try: os.fsync(folder)
+            finally: os.close(folder)
+    finally: part.unlink(missing_ok=True)
