@@ -5,3 +5,6 @@ from .chains import *
 from .transforms import *
 from .posterior import *
 from .driver import *
+from .messages import *
+from .parameters import *
+from .known_gaps import *

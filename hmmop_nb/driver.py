@@ -59,7 +59,7 @@ class Chain:
         if self.state is None: self.state = sampler.init(self.key)
         state, info = sampler.step(self.state, self.key, self.sweep, warm)
         self.state, self.sweep = state, self.sweep + 1
-        if not warm and (self.sweep - self.plan["warmup"]) % self.plan["thin"] == 0: self._keep(sampler.record(state), info._asdict())
+        if not warm and (self.sweep - self.plan["warmup"]) % self.plan["thin"] == 0: self._keep({k: x for k, x in sampler.record(state).items() if k not in getattr(sampler, "constants", ())}, info._asdict())
 
     def _keep(self, draw, info):
         for part, new in ((self.draws, draw), (self.stats, info)):

@@ -3,6 +3,7 @@
 Each benchmark compares ways of doing one thing in one run, so that a ratio means something on a noisy machine.
 """
 import csv
+import importlib
 import os
 import platform
 import sys
@@ -47,7 +48,12 @@ def sampling():
     yield dict(what="sample 1,000,000 steps", how="NumPy, vectorised over sequences", seconds=best_of(numpy_loop))
 
 
-BENCHMARKS = {"sampling": sampling}
+def elsewhere(module, name):
+    "A benchmark that lives in its own file and may need packages that the others do not."
+    return lambda: getattr(importlib.import_module(module), name)()
+
+
+BENCHMARKS = {"sampling": sampling, "ffbs": elsewhere("bench_known_gaps", "all_ffbs")}
 
 
 def main():
