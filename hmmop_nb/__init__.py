@@ -8,3 +8,7 @@ from .driver import *
 from .messages import *
 from .parameters import *
 from .known_gaps import *
+from .matching import *
+from .gaps import *
+from .inference import *
+from .em import *

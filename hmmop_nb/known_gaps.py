@@ -201,7 +201,7 @@ def fit_naive(
     return run(ChainSampler("naive", sequences, learner, start, prior, init), draws, warmup, chains, seed, thin, progress, checkpoint)
 
 # %% ../nbs/02_known_gaps.ipynb #7e1e3b6f
-STREAM_PLACEMENT = 11
+STREAM_PLACEMENT = 17
 
 @njit(cache=True, parallel=True)
 def place_randomly(offsets, n_steps, key):

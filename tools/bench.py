@@ -53,7 +53,8 @@ def elsewhere(module, name):
     return lambda: getattr(importlib.import_module(module), name)()
 
 
-BENCHMARKS = {"sampling": sampling, "ffbs": elsewhere("bench_known_gaps", "all_ffbs")}
+BENCHMARKS = {"sampling": sampling, "ffbs": elsewhere("bench_known_gaps", "all_ffbs"),
+              "matching": elsewhere("bench_matching", "matching"), "gaps": elsewhere("bench_gaps", "gaps")}
 
 
 def main():
