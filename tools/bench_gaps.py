@@ -1,14 +1,11 @@
-"""Measure how fast the ways to draw T from observed counts mix: `python tools/bench_gaps.py`.
+"""Measure how fast the ways to draw T from observed counts mix: `python tools/bench.py gaps`.
 
 All of them have the same posterior: ten states, five successors each, 1,500 sequences of 80 steps, keep 0.2, flat prior,
 observed states known. The number reported is the time for 1,000 effective draws of the entry of T that mixes worst.
 NUTS is measured where numpyro is installed. Rows have the format of `bench.py`.
 """
-import csv
 import os
-import platform
 import time
-from pathlib import Path
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,7 +17,6 @@ import hmmop_nb as hm
 from hmmop_nb.gaps import bridge_counts, collapsed_update
 from hmmop_nb.transforms import nearest_stochastic, unthin
 
-OUT = Path(__file__).resolve().parents[1] / "nbs" / "results" / "gaps_bench.csv"
 WHAT = "1,000 effective draws of T, keep 0.2"
 
 
@@ -102,16 +98,3 @@ def gaps():
     except ImportError: print("numpyro is not installed: NUTS left out")
     else: yield measure(f"NUTS of numpyro {numpyro.__version__}, same density", nuts, 1000, 500)
     yield measure("augmented: omitted walks drawn by counts", augmented, 10_000, 500)
-
-
-def main():
-    rows = list(gaps())
-    part = OUT.with_name(f".{OUT.name}.part")
-    with part.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["what", "how", "seconds", "version", "processor"])
-        writer.writeheader()
-        for row in rows: writer.writerow(row | dict(seconds=f"{row['seconds']:.4g}", version=hm.__version__, processor=platform.machine()))
-    part.replace(OUT)
-
-
-if __name__ == "__main__": main()

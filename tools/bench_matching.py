@@ -1,12 +1,10 @@
-"""Speed of the Matching sampler: `python tools/bench_matching.py` writes nbs/results/bench_matching.csv.
+"""Speed of the Matching sampler: `python tools/bench.py matching` writes nbs/results/bench_matching.csv.
 
 One exact sweep over 1,500 sequences of 80 steps (10 states, keep 0.5) on one thread against the same lattice in C, compiled and
 measured in the same run, alternating; and the local samplers with 100 inner sweeps. The C draws must be the very same.
 """
-import csv
 import ctypes
 import os
-import platform
 import subprocess
 import tempfile
 import time
@@ -22,7 +20,7 @@ from hmmop_nb.known_gaps import prepare
 from hmmop_nb.model import as_key
 from hmmop_nb.parameters import Prior
 
-OUT, SOURCE = Path(__file__).resolve().parents[1] / "nbs" / "results" / "bench_matching.csv", Path(__file__).with_name("lattice.c")
+SOURCE = Path(__file__).with_name("lattice.c")
 
 
 def compiled(folder):
@@ -73,16 +71,3 @@ def matching():
         state = sampler.init(as_key(0))
         seconds = alternate({"": lambda: sampler.step(state, as_key(0), 0, False)}, 5)[""]
         yield dict(what="one Gibbs iteration, 1,500 x 80", how=f'placement="{placement}"' + f", inner={inner}" * (placement != "exact"), seconds=seconds)
-
-
-def main():
-    rows, part = list(matching()), OUT.with_name(".bench_matching.part")
-    with part.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["what", "how", "seconds", "version", "processor"])
-        writer.writeheader()
-        for row in rows: writer.writerow(row | dict(seconds=f"{row['seconds']:.4g}", version=hm.__version__, processor=platform.machine()))
-    part.replace(OUT)
-    for row in rows: print(f"{row['what']:<34}{row['how']:<40}{row['seconds']:.4f} s   x{row['seconds'] / rows[0]['seconds']:.2f}")
-
-
-if __name__ == "__main__": main()
