@@ -6,7 +6,6 @@
 __all__ = ['fit_matching']
 
 # %% ../nbs/03_matching.ipynb #de3c3b9f
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from numba import njit
 from .model import Sequences, as_n_steps, check_psi, uniforms
 from .driver import run_chains, sweep_rng
 from .known_gaps import LOG_DENSITY, PURPOSE_INIT, PURPOSE_PARAMETERS, ChainSampler, State, place_randomly, prepare
-from .messages import draw_paths, layout
+from .messages import apart, draw_paths, in_shares, layout
 from .parameters import (Prior, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_prior_psi, log_prior_T,
                                  log_rows, spread)
 from .posterior import as_plain
@@ -71,15 +70,6 @@ def move_share(share, shares, states, begins, positions, offsets, b, weight, inn
         taken[i] = move_places(states[begins[i]:begins[i + 1]], positions[a:z], b[a:z], weight, inner, accept, key, sweep, i)
 
 # %% ../nbs/03_matching.ipynb #b479d6a5
-def in_shares(kernel, *args):
-    "Call `kernel(share, shares, *args)` for each share of the work, on threads of their own."
-    shares = numba.get_num_threads()
-    if shares == 1: return kernel(0, 1, *args)
-    with ThreadPoolExecutor(shares - 1) as pool:
-        others = [pool.submit(kernel, share, shares, *args) for share in range(1, shares)]
-        kernel(0, shares, *args)
-        for other in others: other.result()
-
 def move_all_places(states, begins, positions, offsets, b, weight, inner, accept, key, sweep):
     "New places for all observations given the walks, in place; the share of accepted sweeps."
     taken = np.zeros(len(begins) - 1, np.int64)
@@ -108,21 +98,20 @@ def padded(width):
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
 def mix(M, rows, width, out):
     "`out[s, 1 + j] = sum over i of M[i, s] * rows[i, j]`, with zeros on both sides."
-    S, n = len(M), (len(M) - 1) % 4 + 1 # the first group has the n rows that are left over, and zeros for the rest
-    r0, r1, r2, r3 = rows[0], rows[min(1, n - 1)], rows[min(2, n - 1)], rows[min(3, n - 1)]
+    S, single = len(M), len(M) % 5
     for s in range(S):
-        o, c0, c1, c2, c3 = out[s], M[0, s], 0., 0., 0.
-        if n > 1: c1 = M[1, s]
-        if n > 2: c2 = M[2, s]
-        if n > 3: c3 = M[3, s]
-        for j in range(width): o[j + 1] = (c0 * r0[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j])
-        o[0] = 0.
-        for j in range(width, width + 9): o[j + 1] = 0.
-    for i in range(n, S, 4):
-        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        o = out[s]
+        for j in range(width + 10): o[j] = 0.
+    for i in range(single):
+        r = rows[i]
         for s in range(S):
-            o, c0, c1, c2, c3 = out[s], M[i, s], M[i + 1, s], M[i + 2, s], M[i + 3, s]
-            for j in range(width): o[j + 1] += (c0 * r0[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j])
+            o, c = out[s], M[i, s]
+            for j in range(width): o[j + 1] += c * r[j]
+    for i in range(single, S, 5):
+        r0, r1, r2, r3, r4 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3], rows[i + 4]
+        for s in range(S):
+            o, c0, c1, c2, c3, c4 = out[s], M[i, s], M[i + 1, s], M[i + 2, s], M[i + 3, s], M[i + 4, s]
+            for j in range(width): o[j + 1] += (c0 * r0[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j]) + c4 * r4[j]
 
 # %% ../nbs/03_matching.ipynb #41e52df9
 class Walk(NamedTuple):
@@ -146,13 +135,15 @@ def step_slice(prev, here, v, t, N, K, walk, seen):
     S, lo, was = len(walk.psi), lowest(t, N, K), lowest(t - 1, N, K)
     d, before, width = lo - was, highest(t - 1, K) - was + 1, padded(highest(t, K) - lo + 1)
     ratio, factor = here[S], here[S + 1]
-    for j in range(width): ratio[j] = factor[j] = 1.
+    for j in range(width): ratio[j] = 1.
+    for j in range(width): factor[j] = 1.
     if t > 0:
-        for j in range(before - d): ratio[j] = prev[S, j + d]
+        old = prev[S, d:]
+        for j in range(before - d): ratio[j] = old[j]
     arrive(prev, v, t, N, K, walk)
     for s in range(S):
-        left, stay, row, out, p = v[s, d:], v[s, d + 1:], seen[s, lo:], here[s], walk.psi[s]
-        for j in range(width): out[j] = p * stay[j] + row[j] * (ratio[j] * left[j])
+        near, row, out, p = v[s, d:], seen[s, lo:], here[s], walk.psi[s] # one view of v: fewer overlaps for the compiler to rule out
+        for j in range(width): out[j] = p * near[j + 1] + row[j] * (ratio[j] * near[j])
 
 # %% ../nbs/03_matching.ipynb #9e33a462
 @njit(cache=True, error_model="numpy")
@@ -193,15 +184,21 @@ class Scratch(NamedTuple):
     seen: np.ndarray # `(S, K + 17)`
 
 @njit(cache=True, error_model="numpy")
-def scratch(S, first, last, offsets, n_steps, room):
-    "Space for any of the sequences `first` to `last - 1`."
-    N, K, width = 1, 0, 0
+def scratch(S, M, segments, K, width):
+    "Space for `M` slices at a time."
+    return Scratch(np.zeros((M + 1, S + 2, width)), np.zeros((segments, S + 2, width)), np.zeros((S, width + 24)), np.zeros(K + 2), np.zeros((S, K + 17)))
+
+@njit(cache=True, error_model="numpy")
+def room_for(work, first, last, offsets, n_steps, room):
+    "`work` if each of the sequences `first` to `last - 1` fits into it, else a larger space."
+    S, N, K, width = len(work.v), 1, 0, 0
     for i in range(first, last):
         k = offsets[i + 1] - offsets[i]
         N, K, width = max(N, n_steps[i]), max(K, k), max(width, padded(min(k, n_steps[i] - k) + 1))
     M = N if N * (S + 2) * width * 8 <= room else int(np.ceil(np.sqrt(N)))
-    return Scratch(np.zeros((M + 1, S + 2, width)), np.zeros(((N + M - 1) // M, S + 2, width)), np.zeros((S, width + 24)),
-                   np.zeros(K + 2), np.zeros((S, K + 17)))
+    segments = (N + M - 1) // M
+    fits = M < len(work.slices) and segments <= len(work.marks) and K + 2 <= len(work.logs) and width <= work.slices.shape[2]
+    return work if fits else scratch(S, M, segments, K, width)
 
 # %% ../nbs/03_matching.ipynb #739dd572
 @njit(cache=True, error_model="numpy")
@@ -264,9 +261,10 @@ def lattice_data(b, offsets, n_steps):
 @njit(cache=True, error_model="numpy", nogil=True)
 def loglik_share(share, shares, b, offsets, n_steps, walk, room, out):
     "Log-likelihoods of every `shares`-th block of sequences."
+    work = scratch(len(walk.psi), 0, 0, 0, 0)
     for first in range(share * BLOCK, len(n_steps), shares * BLOCK):
         last = min(len(n_steps), first + BLOCK)
-        work = scratch(len(walk.psi), first, last, offsets, n_steps, room)
+        work = room_for(work, first, last, offsets, n_steps, room)
         for i in range(first, last): out[i] = forward(work, b[offsets[i]:offsets[i + 1]], n_steps[i], walk)
 
 def lattice_loglik(b, offsets, n_steps, walk, room=ROOM):
@@ -293,9 +291,14 @@ def step_back(prev, t, N, K, s, k, walk, seen, u, w):
     "Whether step `t` was seen, and the state before it."
     S, lo, hi = len(walk.psi), lowest(t - 1, N, K), highest(t - 1, K)
     j, T, stay, left = k - lo, walk.TT[s], 0., 0.
-    if k <= hi:
+    if k <= hi and j > 0:
+        for i in range(S):
+            near = prev[i, j - 1:]
+            left += T[i] * near[0]
+            stay += T[i] * near[1]
+    elif k <= hi:
         for i in range(S): stay += T[i] * prev[i, j]
-    if j > 0:
+    else:
         for i in range(S): left += T[i] * prev[i, j - 1]
     omitted = stay * walk.psi[s]
     observed = left * seen[s, k] * (prev[S, j] if k <= hi else 1.) if j > 0 else 0.
@@ -339,9 +342,10 @@ def draw_walk(work, b, N, walk, key, sweep, sequence, tally, q, labels, places, 
 @njit(cache=True, error_model="numpy", nogil=True)
 def draw_share(share, shares, b, offsets, n_steps, begins, walk, key, sweep, room, tally, labels, places, states, log_likelihood):
     "Draw every `shares`-th block of sequences."
+    work = scratch(len(walk.psi), 0, 0, 0, 0)
     for first in range(share * BLOCK, len(n_steps), shares * BLOCK):
         last = min(len(n_steps), first + BLOCK)
-        work = scratch(len(walk.psi), first, last, offsets, n_steps, room)
+        work = room_for(work, first, last, offsets, n_steps, room)
         for i in range(first, last):
             a, z = offsets[i], offsets[i + 1]
             mine = states[begins[i]:begins[i + 1]] if len(states) else states
@@ -362,7 +366,7 @@ def draw_matches(b, offsets, n_steps, walk, key, sweep, states=False, room=ROOM)
     "Draw walks and placements of all sequences jointly, given the parameters."
     b, offsets, n_steps = lattice_data(b, offsets, n_steps)
     S, blocks = len(walk.psi), -(-len(n_steps) // BLOCK)
-    tally = Tally(*(np.zeros((blocks, *shape), np.int64) for shape in ((S, S), (S,), (S,), (S,))))
+    tally = Tally(*(apart(blocks, *shape) for shape in ((S, S), (S,), (S,), (S,))))
     labels, places = np.zeros(len(b), np.int64), np.zeros(len(b), np.int64)
     begins = np.r_[0, np.cumsum(n_steps)]
     walks, log_likelihood = np.zeros(begins[-1] if states else 0, np.int64), np.empty(len(n_steps))
@@ -430,10 +434,10 @@ def expect_walk(work, b, N, walk, q, omit, take, n, first, omitted, marginals, p
 @njit(cache=True, error_model="numpy", nogil=True)
 def expect_share(share, shares, b, offsets, n_steps, walk, room, n, first, omitted, marginals, log_likelihood):
     "Expected counts of every `shares`-th block of sequences, one sum for each block."
-    nowhere = np.zeros((0, 0))
+    nowhere, work = np.zeros((0, 0)), scratch(len(walk.psi), 0, 0, 0, 0)
     for c in range(share, len(n), shares):
         last = min(len(n_steps), (c + 1) * BLOCK)
-        work = scratch(len(walk.psi), c * BLOCK, last, offsets, n_steps, room)
+        work = room_for(work, c * BLOCK, last, offsets, n_steps, room)
         q, omit, take = np.zeros(work.v.shape), np.zeros(work.v.shape), np.zeros(work.v.shape)
         for i in range(c * BLOCK, last):
             a, z = offsets[i], offsets[i + 1]
@@ -452,7 +456,7 @@ def expected_matches(b, offsets, n_steps, walk, room=ROOM):
     "Expected counts of all sequences, given the parameters."
     b, offsets, n_steps = lattice_data(b, offsets, n_steps)
     S, blocks = len(walk.psi), -(-len(n_steps) // BLOCK)
-    n, first, omitted = (np.zeros((blocks, *shape)) for shape in ((S, S), (S,), (S,)))
+    n, first, omitted = (apart(blocks, *shape, dtype=float) for shape in ((S, S), (S,), (S,)))
     marginals, log_likelihood = np.zeros((len(b), S)), np.empty(len(n_steps))
     in_shares(expect_share, b, offsets, n_steps, walk, room, n, first, omitted, marginals, log_likelihood)
     return Expected(n.sum(0), first.sum(0), marginals.sum(0), omitted.sum(0), marginals, log_likelihood)
@@ -466,7 +470,7 @@ def place_marginals(
 ): # `(K, N)`: probability that observation `k` was made at step `t`
     "Posterior law of the place of each observation of one sequence."
     S, K = len(walk.psi), len(b)
-    work = scratch(S, 0, 1, np.array([0, K]), np.array([n_steps]), room)
+    work = room_for(scratch(S, 0, 0, 0, 0), 0, 1, np.array([0, K]), np.array([n_steps]), room)
     spare, out = [np.zeros(work.v.shape) for _ in range(3)], np.zeros((K, n_steps))
     expect_walk(work, b, n_steps, walk, *spare, np.zeros((S, S)), np.zeros(S), np.zeros(S), np.zeros((K, S)), out)
     return out

@@ -6,7 +6,8 @@
 __all__ = ['step_weights']
 
 # %% ../nbs/01c_messages.ipynb #abda7496
-from concurrent.futures import ThreadPoolExecutor
+import os
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -388,7 +389,7 @@ def back_segment(data, chain, group, k, active, key, sweep, scratch, centre, b, 
 
 # %% ../nbs/01c_messages.ipynb #9237c033
 @njit(cache=True, nogil=True)
-def draw_share(data, chain, weights, key, sweep, lanes, share, shares, tally, log_likelihood, states):
+def draw_share(share, shares, data, chain, weights, key, sweep, lanes, tally, log_likelihood, states):
     "Filter, draw and count the sequences of every `shares`-th block."
     scratch = new_scratch(len(chain.T), lanes, data.steps[data.order[0]])
     blocks, centre = len(tally.n), weights.curve[0]
@@ -408,16 +409,22 @@ def draw_share(data, chain, weights, key, sweep, lanes, share, shares, tally, lo
                 log_likelihood[group[l]] = scratch.lane[5, l] + np.log(scratch.lane[4, l])
 
 # %% ../nbs/01c_messages.ipynb #e39df67a
-def draw_shares(*args):
-    "Run `draw_share` on as many threads as numba was told to use."
-    *before, tally, log_likelihood, states = args
-    shares = min(numba.get_num_threads(), len(tally.n))
-    work = lambda share: draw_share(*before, share, shares, tally, log_likelihood, states)
-    if shares == 1: return work(0)
-    with ThreadPoolExecutor(shares - 1) as pool:
-        others = [pool.submit(work, share) for share in range(1, shares)]
-        work(0)
-        for other in others: other.result()
+def apart(n, *shape, dtype=np.int64):
+    "`n` arrays of zeros, far enough apart that threads which write to different ones do not share a cache line."
+    size = int(np.prod(shape))
+    return np.zeros((n, size + 8), dtype)[:, :size].reshape(n, *shape)
+
+HELPERS = {} # the threads of this process; a forked one has none of its parent's
+
+def in_shares(kernel, *args, most=None):
+    "Call `kernel(share, shares, *args)` for each of as many shares as numba may use threads, at most `most`, at the same time."
+    shares, me = numba.get_num_threads() if most is None else min(numba.get_num_threads(), most), os.getpid()
+    if shares <= 1: return kernel(0, 1, *args)
+    if me not in HELPERS: HELPERS[me] = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS, "hmmop_nb")
+    others = [HELPERS[me].submit(kernel, share, shares, *args) for share in range(1, shares)]
+    try: kernel(0, shares, *args)
+    finally: wait(others)
+    for other in others: other.result()
 
 # %% ../nbs/01c_messages.ipynb #d3c8b1b8
 class Paths(NamedTuple):
@@ -447,12 +454,11 @@ def draw_paths(
     "Draw the hidden states of all sequences given the parameters."
     S, n_symbols = len(T), len(weights.table) if symbols else 0
     blocks = min(blocks, -(-len(data.steps) // lanes), 1 + 2**24 // max(1, S * n_symbols))
-    zeros = lambda *shape: np.zeros((blocks, *shape), np.int64)
-    tally = Tally(zeros(S, S + 1), zeros(S), zeros(S), zeros(S), np.zeros((blocks, 2, S)), zeros(S, n_symbols))
+    tally = Tally(*(apart(blocks, *shape) for shape in ((S, S + 1), (S,), (S,), (S,))), apart(blocks, 2, S, dtype=float), apart(blocks, S, n_symbols))
     seen, omitted = (np.ones(S), np.zeros(S)) if psi is None else (1 - psi, psi)
     chain = Hidden(np.array(start, float), np.array(T, float), np.c_[T, np.ones(S)], seen, np.array(omitted, float))
     log_likelihood, drawn = np.zeros(len(data.steps)), np.zeros(data.begins[-1] if states else 0, np.int16)
-    draw_shares(data, chain, weights, np.uint64(key), sweep, min(lanes, len(data.steps)), tally, log_likelihood, drawn)
+    in_shares(draw_share, data, chain, weights, np.uint64(key), sweep, min(lanes, len(data.steps)), tally, log_likelihood, drawn, most=blocks)
     n, *others = (a.sum(0) for a in tally)
     return Paths(n[:, :S].copy(), *others, log_likelihood, drawn)
 

@@ -148,11 +148,19 @@ def ffbs_large(sizes=(10_000, 100_000, 1_000_000), length=40, S=10):
         try: Path("/proc/self/clear_refs").write_text("5") # the mark of peak memory begins anew
         except OSError: before = float("nan")
         begin = time.perf_counter()
-        draw_paths(layout(sequences), model.start, model.T, weights, key, 0)
-        seconds = time.perf_counter() - begin
+        data = layout(sequences)
+        laid = time.perf_counter() - begin
+        spent, threads = {}, numba.get_num_threads()
+        for k in range(threads, 0, -1):
+            numba.set_num_threads(k)
+            begin = time.perf_counter()
+            draw_paths(data, model.start, model.T, weights, key, 0)
+            spent[k] = time.perf_counter() - begin
+        numba.set_num_threads(threads)
         held = sequences.values.nbytes + sequences.offsets.nbytes
         peak = (held + memory("VmHWM") - before) / held
-        yield dict(what=f"FFBS, {S} states, {n:,} x {length} observations", how=f"ours, {numba.get_num_threads()} threads, {peak:.2f} x the memory of the data", seconds=seconds)
+        for k, seconds in spent.items():
+            yield dict(what=f"FFBS, {S} states, {n:,} x {length} observations", how=f"ours, {k} thread{'s' * (k > 1)}, {peak:.2f} x the memory of the data", seconds=laid + seconds)
 
 
 def all_ffbs():

@@ -39,7 +39,7 @@ def compiled(folder):
     return sweep
 
 
-def alternate(runs, repeats=15):
+def alternate(runs, repeats=60):
     "Least processor seconds of each of several functions, taken in turn after one round that compiles."
     best = dict.fromkeys(runs, np.inf)
     for turn in range(repeats + 1):

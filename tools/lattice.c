@@ -29,19 +29,21 @@ static int padded(int width) { return (width + 7) / 8 * 8; }
 /* out[s][1 + j] = sum over i of M[i][s] rows[i][j], zeros on both sides */
 static void mix(int S, const double *restrict M, const double *restrict rows, int W, int width, double *restrict out, int V)
 {
-    int n = (S - 1) % 4 + 1; /* rows in the first group */
-    for (int i = 0; i < S; i += i ? 4 : n) {
-        int k = i ? 4 : n;
-        const double *restrict r0 = rows + i * W, *restrict r1 = r0 + (k > 1) * W, *restrict r2 = r0 + (k > 2) * 2 * W, *restrict r3 = r0 + (k > 3) * 3 * W;
+    int single = S % 5;
+    for (int s = 0; s < S; s++)
+        for (int j = 0; j < width + 10; j++) out[s * V + j] = 0;
+    for (int i = 0; i < single; i++)
+        for (int s = 0; s < S; s++) {
+            const double *restrict r = rows + i * W, c = M[i * S + s];
+            double *restrict o = out + s * V + 1;
+            for (int j = 0; j < width; j++) o[j] += c * r[j];
+        }
+    for (int i = single; i < S; i += 5) {
+        const double *restrict r0 = rows + i * W, *restrict r1 = r0 + W, *restrict r2 = r1 + W, *restrict r3 = r2 + W, *restrict r4 = r3 + W;
         for (int s = 0; s < S; s++) {
             const double *m = M + i * S + s;
-            double *restrict o = out + s * V + 1, c0 = m[0], c1 = k > 1 ? m[S] : 0, c2 = k > 2 ? m[2 * S] : 0, c3 = k > 3 ? m[3 * S] : 0;
-            if (i) for (int j = 0; j < width; j++) o[j] += (c0 * r0[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j]);
-            else {
-                for (int j = 0; j < width; j++) o[j] = (c0 * r0[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j]);
-                o[-1] = 0;
-                for (int j = width; j < width + 9; j++) o[j] = 0;
-            }
+            double *restrict o = out + s * V + 1, c0 = m[0], c1 = m[S], c2 = m[2 * S], c3 = m[3 * S], c4 = m[4 * S];
+            for (int j = 0; j < width; j++) o[j] += (c0 * r0[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j]) + c4 * r4[j];
         }
     }
 }
