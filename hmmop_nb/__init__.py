@@ -12,3 +12,4 @@ from .matching import *
 from .gaps import *
 from .inference import *
 from .em import *
+from .fit import *
