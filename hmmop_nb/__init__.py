@@ -13,3 +13,5 @@ from .gaps import *
 from .inference import *
 from .em import *
 from .fit import *
+from .estimator import *
+from .explore import *
