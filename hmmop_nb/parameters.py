@@ -246,6 +246,7 @@ class FixedEmission:
     def update(self, params, observed, moments, symbols, rng): return params
     def log_prior(self, params): return 0.
 
+# %% ../nbs/01d_parameters.ipynb #edbf2a8b
 LEARNERS = {"gaussian": GaussianLearner, "poisson": PoissonLearner, "categorical": CategoricalLearner}
 
 def emission_learner(
@@ -319,6 +320,35 @@ def mixture_start(
     return params[:, np.argsort(params[0], kind="stable")]
 
 # %% ../nbs/01d_parameters.ipynb #2dead087
+def symbol_start(
+    sequences, # `Sequences` of symbols
+    n_states, # Number of states
+    n_symbols, # Number of symbols
+    rng, # `numpy.random.Generator`
+    most=300, # Symbols to group, the commonest
+): # `(S, M)`
+    "Starting probabilities of symbols from the company they keep."
+    x = sequences.values.astype(np.int64)
+    count = np.bincount(x, minlength=n_symbols)
+    common, share = np.argsort(-count, kind="stable")[:min(most, (count > 0).sum())], count / count.sum()
+    place = np.full(n_symbols, len(common))
+    place[common] = np.arange(len(common))
+    inside = np.ones(len(x), bool)
+    inside[sequences.offsets[1:][sequences.lengths > 0] - 1] = False # the last of a sequence has no successor
+    follow = np.zeros((len(common) + 1,) * 2)
+    np.add.at(follow, (place[x[:-1]], place[x[1:]]), inside[:-1])
+    company = np.c_[follow, follow.T][:-1] + 1e-9
+    company = np.sqrt(company / company.sum(1, keepdims=True))
+    groups = min(n_states, len(common))
+    tries = [kmeans2(company, groups, minit="++", seed=rng, missing="warn") for _ in range(10)] if groups < len(common) else [(company, np.arange(groups))]
+    label = min(tries, key=lambda t: (share[common] * ((company - t[0][t[1]])**2).sum(1)).sum())[1]
+    probs = rng.dirichlet(np.ones(n_symbols), n_states) * .1 + .9 * share
+    for s in range(groups):
+        own = common[label == s]
+        if len(own): probs[s] = .3 * probs[s] + .7 * np.bincount(own, share[own] / share[own].sum(), n_symbols)
+    return probs
+
+# %% ../nbs/01d_parameters.ipynb #ea668760
 def initial_emission(learner, init, rng):
     "Starting values of the emission parameters."
     values, S = learner.held.values, learner.n_states
@@ -328,8 +358,10 @@ def initial_emission(learner, init, rng):
         if family != learner.family: raise ValueError(f"init: has {family} emissions, but {learner.family} emissions are to be learned")
         return learner.pack(arrays)
     if learner.family == "categorical":
-        share = np.bincount(values.astype(np.int64), minlength=learner.probs.shape[1]) / len(values)
-        return draw_rows(np.where(learner.probs > 0, .5 + 5 * share, 0), rng)
+        M = learner.probs.shape[1]
+        if init is None: probs = np.where(learner.probs > 0, symbol_start(learner.held, S, M, rng), 0)
+        else: probs = draw_rows(np.where(learner.probs > 0, .5 + 5 * np.bincount(values.astype(np.int64), minlength=M) / len(values), 0), rng)
+        return probs / probs.sum(1, keepdims=True)
     if init is None: return mixture_start(values, S, learner.family, rng)
     picked = np.sort(rng.choice(values, S)).astype(float)
     width = np.std(values) or 1.
