@@ -21,6 +21,7 @@ import numpy as np
 
 from .model import as_key, visit_uniforms
 from .posterior import FORMAT_VERSION, Posterior, as_given, as_plain, is_given, read_npz, write_npz
+from .transforms import admissible_psi, unthin, unthin_se
 
 # %% ../nbs/01b_driver.ipynb #a412972c
 def sweep_rng(
@@ -203,6 +204,7 @@ def check_identity(path, stored, wanted):
 # %% ../nbs/01b_driver.ipynb #40ea7f8c
 def check_path(path):
     "A checkpoint path that can be written to, cleared of what killed runs left beside it."
+    if not isinstance(path, (str, os.PathLike)): raise ValueError(f"checkpoint: expected a file name, got {path!r:.60}")
     path = Path(path)
     if not path.parent.is_dir(): raise ValueError(f"checkpoint: there is no folder '{path.parent}'; make it first")
     if path.is_dir(): raise ValueError(f"checkpoint: '{path}' is a folder; give a file name, such as '{path / 'run.npz'}'")
@@ -329,13 +331,26 @@ def on_states(posterior, states):
     which = f"state {idle[0]}" if len(idle) == 1 else f"states {', '.join(map(str, idle[:5]))}{', …' * (len(idle) > 5)}"
     return [f"states: no chain had an observation for {which} in its last sweep; fewer states (n_states) may do, or another init"]
 
+def on_omission(psi, states):
+    "What there is to say about a `psi` that does not fit the observed transitions; a State that counts omitted visits has no such counts."
+    counts = [s.n for s in states if hasattr(s, "n") and not hasattr(s, "omitted")]
+    if psi is None or not counts or not (np.asarray(psi) < 1).all() or counts[0].sum(1).min() < 20: return []
+    n = counts[0] + .5
+    R, rows = n / n.sum(1, keepdims=True), n.sum(1)
+    try: z = unthin(R, psi) / np.maximum(unthin_se(R, psi, rows), 1e-9)
+    except ValueError: return [] # the inverse does not exist: nothing can be said
+    if z.min() > -5: return []
+    return [f"psi: is more than the data can bear: an entry of the unthinned transitions is negative by {-z.min():.0f} standard errors; "
+            f"for one psi for all states the range is {admissible_psi(R)[0]:.2f} to about {admissible_psi(R)[1]:.2f} (admissible_psi)"]
+
 def remarks(sampler, posterior, states):
     "All that the user should know about a run."
     if posterior.n_draws < ENOUGH: return []
     said, divergent = on_mixing(posterior), posterior.stats.get("divergent", np.zeros(1))
     if divergent.mean() > .005:
         said.append(f"divergences: {int(divergent.sum())} of {divergent.size} Hamiltonian trajectories diverged; use a longer warm-up")
-    return said + on_states(posterior, states) + (sampler.remarks(states) if states and hasattr(sampler, "remarks") else [])
+    said += on_states(posterior, states) + on_omission(getattr(sampler, "psi", None), states)
+    return said + (sampler.remarks(states) if states and hasattr(sampler, "remarks") else [])
 
 # %% ../nbs/01b_driver.ipynb #b7b3040c
 def warn_user(texts):

@@ -644,8 +644,6 @@ def fit_gaps(
 def complaints(posterior):
     "What the user should know about the run, also as a warning."
     said, stats = list(posterior.info.get("warnings", [])), posterior.stats
-    if "divergent" in stats and stats["divergent"].mean() > .005:
-        said.append(f"{int(stats['divergent'].sum())} of {stats['divergent'].size} Hamiltonian trajectories diverged; use a longer warm-up")
     if "at_limit" in stats and stats["at_limit"].mean() > 1e-4:
         said.append(f"a share of {stats['at_limit'].mean():.2g} of the gaps stands at the limit; raise max_gap")
     for text in said[len(posterior.info.get("warnings", [])):]: warnings.warn(text, RuntimeWarning, stacklevel=3)

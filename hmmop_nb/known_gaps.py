@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from .driver import run_chains, sweep_rng
+from .driver import ENOUGH, run_chains, sweep_rng, warn_user
 from .messages import draw_paths, explain_impossible, layout
 from .model import Sequences, as_floats, as_key, as_n_steps, as_sequences, check_finite, check_probabilities, check_psi, uniforms
 from .parameters import (FixedEmission, Prior, check_init, draw_psi, draw_start, draw_T, emission_learner, initial_chain, initial_emission,
@@ -121,7 +121,9 @@ def check_positions(
     n_steps, # Latent length, one for all or one each
 ): # `Sequences` of steps and the lengths
     "Positions that fit the observations, or a `ValueError` that names the sequence."
-    positions, n_steps = as_sequences(positions), as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
+    try: positions = as_sequences(positions)
+    except ValueError as error: raise ValueError(str(error).replace("sequences:", "positions:", 1)) from None
+    n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
     if len(positions) != len(sequences): raise ValueError(f"positions: {len(positions)} arrays for {len(sequences)} sequences; pass one for each")
     wrong = np.flatnonzero(positions.lengths != sequences.lengths)
     if len(wrong): raise ValueError(f"positions: sequence {wrong[0]} has {positions.lengths[wrong[0]]} positions for {sequences.lengths[wrong[0]]} observations; pass one for each")
@@ -234,6 +236,15 @@ def fit_random(
     return replace(posterior, info=posterior.info | dict(method="random"))
 
 # %% ../nbs/02_known_gaps.ipynb #4109edb6
+def beyond_bearing(raw, psi):
+    "What there is to say about unthinned draws `(chain, draw, S, S)` that are clearly negative."
+    mean, sd = raw.mean((0, 1)), raw.std((0, 1))
+    i, j = divmod(int((mean / np.maximum(sd, 1e-12)).argmin()), len(mean))
+    if not mean[i, j] < -5 * max(sd[i, j], 1e-12): return []
+    return [f"psi: is more than the data can bear, since unthinning makes T[{i}, {j}] = {mean[i, j]:.2f} with a spread of {sd[i, j]:.2g}; "
+            f"no chain looks like this when a share of {np.mean(psi):.2g} is omitted (admissible_psi gives the range)"]
+
+# %% ../nbs/02_known_gaps.ipynb #6e3e8433
 def fit_analytic(
     sequences, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     psi, # Omission probability below 1, a number or one per state
@@ -244,7 +255,10 @@ def fit_analytic(
     observed = fit_naive(sequences, **naive)
     psi = check_psi(psi, observed.n_states)
     raw = unthin(observed.T, psi)
+    said = beyond_bearing(raw, psi) if observed.n_draws >= ENOUGH else []
+    warn_user(said)
     start = observed.start / (1 - psi)
     start = nearest_stochastic(start - ((start * psi)[..., None, :] @ raw)[..., 0, :])
-    info = observed.info | dict(method="analytic", state_axes=dict(T_raw=[0, 1]), log_density=observed.info["log_density"] + ", of the observed chain")
+    info = observed.info | (dict(warnings=observed.info.get("warnings", []) + said) if said else {})
+    info |= dict(method="analytic", state_axes=dict(T_raw=[0, 1]), log_density=observed.info["log_density"] + ", of the observed chain")
     return replace(observed, T=nearest_stochastic(raw), start=start, psi=np.broadcast_to(psi, observed.psi.shape), extra=observed.extra | dict(T_raw=raw), info=info)

@@ -139,7 +139,7 @@ def emission_weights(
     "An emission of one of the three families in the shape the kernels want."
     if isinstance(emission, Gaussian):
         s = emission.scales
-        return curve_weights(emission.means, 0., -.5 / s**2, -np.log(s) - .5 * np.log(2 * np.pi))
+        with np.errstate(divide="ignore", over="ignore"): return curve_weights(emission.means, 0., np.maximum(-.5 / s**2, _NEVER), -np.log(s) - .5 * np.log(2 * np.pi))
     if isinstance(emission, Poisson):
         with np.errstate(divide="ignore"): return curve_weights(0., np.maximum(np.log(emission.rates), _NEVER), 0., -emission.rates)
     with np.errstate(divide="ignore"): return table_weights(np.log(emission.probs.T))
@@ -160,7 +160,10 @@ def tabulate(
     "A table for an emission that is known but of no family that we know."
     values, codes = np.unique(sequences.values, return_inverse=True)
     pieces = [np.asarray(emission.log_likelihood(values[i:i + chunk]), float) for i in range(0, len(values), chunk)]
-    return Sequences(codes.astype(np.int64), sequences.offsets), table_weights(np.concatenate(pieces))
+    logs = np.concatenate(pieces)
+    if logs.shape != (len(values), emission.n_states): raise ValueError(f"emission: its log_likelihood of {len(values)} values has shape {logs.shape}, expected {len(values), emission.n_states}; mend the emission object")
+    if np.isnan(logs).any() or (logs == np.inf).any(): raise ValueError(f"emission: its log_likelihood of {values[(np.isnan(logs) | (logs == np.inf)).any(1)][0]} is not a number below infinity; mend the emission object")
+    return Sequences(codes.astype(np.int64), sequences.offsets), table_weights(logs)
 
 # %% ../nbs/01c_messages.ipynb #69c35b9d
 _ROUND, _LOG2E, _LN2_HIGH, _LN2_LOW = 1.5 * 2.**52, 1 / np.log(2), 0.693147180369123816490, 1.90821492927058770002e-10

@@ -67,23 +67,28 @@ def plot_omission(
 
 # %% ../nbs/00_model.ipynb #8adeaed8
 #| code-fold: true
+MOST = 2**62 # largest size of an observation: whole numbers beyond it do not fit, and squares of fractions far beyond it overflow
+
 def as_values(
     values, # One-dimensional numbers
     name="values", # What to call them in an error
     place=lambda i: f"[{i}]", # How to name element `i` in an error
 ):
     "Numbers as a contiguous int64 or float64 array, all of them finite."
+    if np.ma.is_masked(values): raise ValueError(f"{name}: has masked entries; drop them (values.compressed()), an omitted visit leaves nothing in the list")
     values = np.asarray(values)
     if values.ndim == 2 and values.shape[1] == 1: values = values[:, 0]
     if values.ndim != 1: raise ValueError(f"{name}: expected one number per observation, got shape {values.shape}; "
                                           "pass one-dimensional arrays")
-    if values.dtype.kind == "O" and values.size: values = np.asarray(values.tolist())
+    if values.dtype.kind == "O" and values.size and not any(map(np.ndim, values)): values = np.asarray(values.tolist())
     if values.size and values.dtype.kind not in "biuf":
         raise ValueError(f"{name}: expected numbers, got {values.dtype}; turn labels into integer codes first "
                          "(np.unique(labels, return_inverse=True))")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         i = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"{name}: {place(i)} is {values[i]}; drop it, an omitted visit leaves nothing in the list")
+    if values.size and not -MOST <= (low := values.min()) <= (high := values.max()) <= MOST:
+        raise ValueError(f"{name}: lie between {low} and {high}, beyond what can be squared and summed; rescale them")
     return np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64)
 
 # %% ../nbs/00_model.ipynb #e91a493b
@@ -139,6 +144,7 @@ def from_list(
     arrays, # One array of numbers per sequence; an empty array is a sequence of which nothing was seen
 ):
     "Sequences from a list of arrays."
+    if not hasattr(arrays, "__iter__"): raise ValueError(f"sequences: expected a list of arrays, got {type(arrays).__name__}; pass [values] for one sequence")
     arrays = list(arrays)
     if not arrays: raise ValueError("sequences: no sequence given; pass a list with at least one array")
     checked = []
@@ -172,7 +178,7 @@ def from_table(
     "Sequences from a long table, in order of first appearance."
     for name in filter(None, (sequence, value, order)):
         if name not in table: raise ValueError(f"table: has no column {name!r}; it has {list(table)}")
-    names, values = np.asarray(table[sequence]), np.asarray(table[value])
+    names, values = (np.atleast_1d(np.asarray(table[column])) for column in (sequence, value))
     if len(names) != len(values) or not len(names):
         raise ValueError(f"table: {len(names)} sequence names and {len(values)} values; pass equally long, non-empty columns")
     _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
@@ -198,6 +204,7 @@ def as_sequences(
 #| code-fold: true
 def as_floats(x, name):
     "`x` as a float64 array, or a `ValueError` that names it."
+    if np.iscomplexobj(x): raise ValueError(f"{name}: expected real numbers, got complex ones; take their real part if that is meant")
     try: return np.array(x, np.float64, order="C")
     except (TypeError, ValueError): raise ValueError(f"{name}: expected numbers, got {type(x).__name__}") from None
 
@@ -262,6 +269,7 @@ class Gaussian:
     def __post_init__(self):
         means = check_finite(np.atleast_1d(as_floats(self.means, "means")), "means")
         scales = as_floats(self.scales, "scales")
+        if not means.size: raise ValueError("means: is empty; give one mean per state")
         if means.ndim != 1 or scales.shape not in ((), (1,), means.shape):
             raise ValueError(f"scales: expected a number or one entry for each of {means.size} means, got shape {scales.shape}")
         check_finite(scales, "scales", lambda x: np.isfinite(x) & (x > 0), "be finite and above 0")
@@ -273,8 +281,9 @@ class Gaussian:
     def check(self, values, name="sequences"): return as_values(values, name).astype(np.float64)
     def sample(self, states, rng): return rng.normal(self.means[states], self.scales[states])
     def log_likelihood(self, values):
-        z = (self.check(values, "values")[:, None] - self.means) / self.scales
-        return -.5 * z * z - np.log(self.scales) - .5 * np.log(2 * np.pi)
+        with np.errstate(over="ignore"): # a value many scales away has density 0
+            z = (self.check(values, "values")[:, None] - self.means) / self.scales
+            return -.5 * z * z - np.log(self.scales) - .5 * np.log(2 * np.pi)
 
 # %% ../nbs/00_model.ipynb #5e4a692e
 def cumulative(p):
@@ -320,7 +329,7 @@ class Poisson:
 
     def __post_init__(self):
         rates = np.atleast_1d(as_floats(self.rates, "rates"))
-        if rates.ndim != 1: raise ValueError(f"rates: expected one rate per state, got shape {rates.shape}")
+        if rates.ndim != 1 or not rates.size: raise ValueError(f"rates: expected one rate per state, got shape {rates.shape}")
         object.__setattr__(self, "rates", check_finite(rates, "rates", lambda x: np.isfinite(x) & (x >= 0), "be finite and at least 0"))
 
     @property
@@ -546,6 +555,7 @@ def as_n_steps(n_steps, n_sequences, at_least=0):
     steps = np.asarray(n_steps)
     if steps.dtype.kind not in "iu" or steps.ndim > 1 or (steps.ndim and len(steps) != n_sequences):
         raise ValueError(f"n_steps: expected a whole number or one for each of {n_sequences} sequences, got {n_steps!r:.80}")
+    if steps.size and steps.max() >= 2**31: raise ValueError(f"n_steps: is {steps.max()}, but random numbers are counted up to {2**31 - 1} steps of a walk; split it")
     steps = np.ascontiguousarray(np.broadcast_to(steps, n_sequences), np.int64)
     short = np.flatnonzero(steps < at_least)
     if len(short):
