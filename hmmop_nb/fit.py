@@ -6,6 +6,7 @@
 __all__ = ['read_sequences', 'StateChoice', 'choose_n_states', 'fit']
 
 # %% ../nbs/09_fit.ipynb #4f36514b
+#| code-fold: true
 import inspect
 from dataclasses import replace
 from typing import NamedTuple
@@ -234,13 +235,20 @@ class Plan(NamedTuple):
     told: dict # What is known, by name
     line: str # What was chosen and why
 
+def read_positions(data, name, columns):
+    "Positions from a column of a table."
+    table = getattr(data, "obs", data)
+    if not hasattr(table, "columns") and not isinstance(table, dict): raise ValueError(f"positions: {name!r} names a column, but the data are a {type(data).__name__}, not a table; pass one array of steps per sequence")
+    pick_column(table, name, name, "positions")
+    return read_sequences(data, **columns | dict(value=name))[0]
+
 def make_plan(data, n_states, told, method, emission, columns):
     "Read the data, choose method and emission, and put it into words."
-    sequences, labels = read_sequences(data, **columns)
     told = {name: x for name, x in told.items() if x is not None}
     if isinstance(told.get("positions"), str):
-        by = columns | dict(value=told["positions"], order=columns["order"] or told["positions"])
-        told["positions"] = read_sequences(data, **by)[0]
+        columns = columns | dict(order=columns["order"] or told["positions"])
+        told["positions"] = read_positions(data, told["positions"], columns)
+    sequences, labels = read_sequences(data, **columns)
     name, why = choose_method(method, told)
     if name == "known" and "n_steps" not in told:
         told["n_steps"] = np.array([int(w[-1]) + 1 if len(w) else 0 for w in as_sequences(told["positions"])])
