@@ -167,7 +167,9 @@ def save_checkpoint(path, identity, chains):
         header["chains"].append(dict(sweep=c.sweep, kept=c.kept, state=kinds))
         for part, new in (("state", state), ("draws", c.draws), ("stats", c.stats)):
             arrays |= {f"{i}/{part}/{name}": x if part == "state" else x[:c.kept] for name, x in new.items()}
-    write_npz(path, header, arrays)
+    try: write_npz(path, header, arrays)
+    except OSError as error: # a full disc, most likely: the file that was there before is still whole
+        raise OSError(error.errno, f"checkpoint: '{path}' could not be written ({error.strerror or error}); the last complete one is still there: free some space, then repeat the call") from error
 
 def load_chains(header, arrays, sampler, plan, keys):
     "The chains of a checkpoint, ready to go on."
@@ -260,9 +262,11 @@ def begin(sampler, plan, seed, n_chains, path):
                              thin=plan["thin"], chains=n_chains, fingerprint=sampler.fingerprint(), version=__version__), "fingerprint")
     keys = chain_keys(key, n_chains)
     if seen is None: return [Chain(k, plan) for k in keys], identity
-    if seed is None: identity["seed"] = seen[0]["identity"]["seed"]
+    if seed is None: identity["seed"] = seen[0]["identity"].get("seed")
     check_identity(path, seen[0]["identity"], identity)
-    return load_chains(*seen, sampler, plan, keys), identity
+    try: return load_chains(*seen, sampler, plan, keys), identity
+    except (KeyError, IndexError, TypeError, AttributeError) as error: # damage that the archive's own checksums do not cover
+        raise ValueError(f"checkpoint: '{path}' is damaged (no sense in {error}); restore it from a copy, or delete it and repeat the call") from None
 
 # %% ../nbs/01b_driver.ipynb #1b1b9963
 def run_chains(

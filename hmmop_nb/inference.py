@@ -37,6 +37,7 @@ def as_task(model, sequences, n_steps=None):
     sequences = as_sequences(sequences)
     if n_steps is not None: n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
     log_b = np.ascontiguousarray(model.emission.log_likelihood(model.emission.check(sequences.values)), float)
+    if log_b.shape != (len(sequences.values), model.n_states): raise ValueError(f"emission: its log_likelihood has shape {log_b.shape}, expected {len(sequences.values), model.n_states}; mend the emission object")
     bad = np.isnan(log_b) | (log_b == np.inf)
     if bad.any():
         i, k = sequences.locate(int(np.flatnonzero(bad.any(1))[0]))

@@ -40,6 +40,14 @@ FIT = dict(n_states=3, **FEW)
 GIVEN = dict(emission=EMISSION, start=START, **FEW)
 
 
+class Odd:
+    "An emission of the user's own, with a mistake."
+    n_states = 3
+    def __init__(self, columns, value): self.columns, self.value = columns, value
+    def check(self, values): return values
+    def log_likelihood(self, values): return np.full((len(values), self.columns), self.value)
+
+
 def strided(x): return np.repeat(np.asarray(x), 2, 0)[::2]
 def frozen(x):
     x = np.array(x)
@@ -74,6 +82,9 @@ def rows():
         error("Sequences.from_list", "None", None, says="sequences: "),
         error("Sequences.from_list", "complex numbers", [np.array([1 + 2j])], says="expected numbers"),
         error("Sequences.from_list", "ragged object array inside", [np.array([1., [2.]], object)], says="sequences: "),
+        error("Sequences.from_list", "masked entries", [np.ma.array([1., 2.], mask=[False, True])], says="sequences: has masked entries|compressed"),
+        error("Sequences.from_list", "whole numbers beyond int64", [np.array([2**64 - 1], np.uint64)], says="sequences: lie between|rescale"),
+        error("Sequences.from_list", "values whose squares overflow", [[0., 1e308]], says="sequences: lie between|rescale"),
         error("Sequences.from_lengths", "lengths that do not add up", DATA.sequences.values, [3, 4], says=f"lengths: add up to 7|{n}"),
         error("Sequences.from_lengths", "negative length", DATA.sequences.values, [-1, n + 1], says="lengths: |non-negative"),
         error("Sequences.from_lengths", "fractional lengths", DATA.sequences.values, [n / 2, n / 2], says="lengths: |integers"),
@@ -111,9 +122,10 @@ def rows():
         error("PerSequenceOmission", "negative spread", .5, -1., says="sd: "),
         error("l1_distance", "matrices of two sizes", np.eye(2), np.eye(3), says="A and B: |(2, 2) and (3, 3)"),
         error("degree_chain", "more successors than states", 3, 5, says="degree"),
-        error("cyclic_multipartite", "groups that do not divide the states", 10, 3, says="n_groups"),
+        error("cyclic_multipartite", "groups that do not divide the states", 10, 3, says="n_states: 10 states do not divide into 3"),
         # transforms
         error("thin", "negative entry", [[1.1, -.1], [.5, .5]], .5, says="T[0, 1]|-0.1"),
+        error("thin", "complex matrix", np.eye(2) + 0j, .5, says="T: expected real numbers"),
         error("thin", "psi of wrong length", T, [.5, .5], says="psi: |3 states"),
         error("thin_start", "start of wrong length", [.5, .5], T, .5, says="start: expected 3"),
         error("unthin", "psi of one", T, 1., says="psi: |below 1"),
@@ -138,6 +150,10 @@ def rows():
         error("fit_known", "positions negative", LISTS, [p - 100 for p in PLACES], 12, says="positions: sequence 0|count from 0", **FIT),
         error("fit_known", "positions of one sequence missing", LISTS, PLACES[:3], 12, says="positions: 3 arrays for 4", **FIT),
         error("fit_known", "fractional positions", LISTS, [p + .5 for p in PLACES], 13, says="positions: expected whole numbers", **FIT),
+        error("fit_known", "positions missing", LISTS, None, 12, says="positions: expected a list of arrays", **FIT),
+        error("fit_naive", "checkpoint that is a number", LISTS, says="checkpoint: expected a file name", checkpoint=3, **FIT),
+        error("fit_naive", "own emission with too few columns", LISTS, says="emission: its log_likelihood|shape", emission=Odd(2, 0.), **FEW),
+        error("fit_naive", "own emission that gives nan", LISTS, says="emission: its log_likelihood|not a number", emission=Odd(3, nan), **FEW),
         error("fit_naive", "no number of states", LISTS, says="n_states: how many", **FEW),
         error("fit_naive", "no observation", [[], []], says="sequences: there is not a single observation", **FIT),
         error("fit_naive", "unknown emission", LISTS, says="emission: 'normal'", emission="normal", **FIT),
@@ -174,6 +190,8 @@ def rows():
         # inference
         error("log_likelihood", "no model", "model", LISTS, says="model: expected an HMMOP"),
         error("log_likelihood", "n_steps too small", MODEL, LISTS, 3, says="n_steps: is 3 for sequence 0"),
+        error("log_likelihood", "n_steps beyond counting", MODEL, LISTS, 10**13, says="n_steps: is 10000000000000|split"),
+        error("log_likelihood", "own emission with too few columns", hm.HMMOP(T, START, Odd(2, 0.), PSI), LISTS, says="emission: its log_likelihood|shape"),
         error("log_likelihood", "symbol outside the alphabet", SYMBOLS, [[0, 3]], says="sequences: |alphabet 0 to 2"),
         error("posterior_marginals", "impossible data", CYCLE, [[0, 1, 1]], says="sequence 0 has probability zero|observation 2 (value 1)"),
         error("decode", "unknown method", MODEL, LISTS, says="method: is 'best'", method="best"),

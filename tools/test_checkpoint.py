@@ -2,6 +2,7 @@
 import io
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 import warnings
@@ -17,6 +18,7 @@ from hmmop_nb.posterior import Posterior, read_npz
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 CALL = dict(draws=120, warmup=20, chains=2, seed=3, progress=False)
+KILLS = int(os.environ.get("HMMOP_KILLS", 8)) # 50 in the long run
 
 
 class State(NamedTuple):
@@ -128,7 +130,7 @@ def inode(path): return path.stat().st_ino if path.exists() else None
 
 def test_kill_at_random_moments(start, expected, tmp_path):
     path, rng, before = tmp_path / "run.npz", np.random.default_rng(), [0, 0]
-    for _ in range(15):
+    for kill in range(KILLS):
         process, old = start(str(path)), inode(path)
         while inode(path) == old and process.is_alive(): time.sleep(.001) # it writes: every rename brings a new file
         process.join(rng.uniform(0, .15))
@@ -137,6 +139,13 @@ def test_kill_at_random_moments(start, expected, tmp_path):
         now = sweeps(path) # whatever the moment, the file is complete and no progress is lost
         assert all(a >= b for a, b in zip(now, before)), (now, before)
         before = now
+        copy = tmp_path / f"copy-{kill}.npz" # whatever was saved goes on to the same end, every time
+        shutil.copy(path, copy)
+        assert run_chains(Walk(), **CALL, checkpoint=copy).T.tobytes() == expected.T.tobytes()
+        copy.unlink()
+        if min(now) >= 130: # start over before the run is done
+            path.unlink()
+            before = [0, 0]
     finish(start, path, expected)
 
 
