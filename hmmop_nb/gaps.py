@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
-from scipy.special import gammaln
+from scipy.special import expit, gammaln, logit
 
 from .driver import sweep_rng, whole
 from .known_gaps import PURPOSE_INIT, PURPOSE_PARAMETERS, ChainSampler, Info, State, prepare, run
 from .messages import draw_paths, explain_impossible, layout
 from .model import Sequences, check_psi, check_stochastic, check_visible, first_place, uniforms
-from .parameters import (Prior, draw_start, draw_T, initial_chain, initial_emission, log_alpha_prior, log_prior_T, log_rows,
-                                 slice_step, spread)
+from .parameters import (Prior, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_alpha_prior, log_prior_psi,
+                                 log_prior_T, log_rows, slice_step, spread)
 from .transforms import nearest_stochastic, thin, unthin
 
 # %% ../nbs/04_gaps.ipynb #bedb946d
@@ -180,24 +180,48 @@ def as_rows(x, total, alpha, start):
     P = np.empty_like(x)
     for i in range(len(x)):
         for j in range(x.shape[1]): P[i, j] = np.exp(x[i, j] - total[i])
-    if alpha[-1].max() == 0: P[-1] = start
+    if alpha[len(x) - 1].max() == 0: P[-1] = start
     return P
 
 @njit(cache=True, error_model="numpy")
+def psi_at(z, alpha, psi):
+    "Omission probabilities, those that are learned taken from their logits in the last row of `z`."
+    S, now = len(psi), psi.copy()
+    if len(z) == S + 1: return now
+    for s in range(S):
+        if alpha[S + 1, s] > 0: now[s] = 1 / (1 + np.exp(-z[S + 1, s]))
+    return now
+
+@njit(cache=True, error_model="numpy")
+def add_psi_gradient(z, alpha, psi, C, n, f, grad):
+    "Fill in the gradient of the logits; returns the log prior density of the omission probabilities that are learned."
+    S, density = len(psi), 0.
+    if len(z) == S + 1: return density
+    for s in range(S):
+        a, b = alpha[S + 1, s], alpha[S + 2, s]
+        if a == 0: continue
+        density -= a * np.log1p(np.exp(-z[S + 1, s])) + b * np.log1p(np.exp(z[S + 1, s]))
+        grad[S + 1, s] = (1 - psi[s]) * (C[:, s].sum() + a) - f[s] - n[:, s].sum() - b * psi[s]
+    return density
+
+# %% ../nbs/04_gaps.ipynb #e023ca91
+@njit(cache=True, error_model="numpy")
 def collapsed_log_density_and_gradient(z, alpha, start, psi, n, f):
-    "Log density of the coordinates `z` of `T` (and of the start, the last row), its gradient, and the log-likelihood."
-    x, slope, total, density = lengthen(z, alpha)
+    "Log density of the coordinates `z`: rows of `T`, the start, and the logits of `psi` if any are learned; its gradient; the log-likelihood."
+    S, now = len(psi), psi_at(z, alpha, psi)
+    x, slope, total, density = lengthen(z[:S + 1], alpha)
     P = as_rows(x, total, alpha, start)
-    loglik, grad = data_gradient(P, psi, n, f)
-    density += loglik
-    for i in range(len(x)):
+    loglik, C = data_gradient(P, now, n, f)
+    grad = np.zeros_like(z)
+    density += loglik + add_psi_gradient(z, alpha, now, C, n, f, grad)
+    for i in range(S + 1):
         density -= .5 * (total[i] / TOTAL_SD)**2
         weight = total[i] / TOTAL_SD**2
-        for j in range(x.shape[1]):
+        for j in range(S):
             if alpha[i, j] > 0: density += alpha[i, j] * (x[i, j] - total[i])
-            grad[i, j] = grad[i, j] + alpha[i, j] if alpha[i, j] > 0 else 0.
+            grad[i, j] = C[i, j] + alpha[i, j] if alpha[i, j] > 0 else 0.
             weight += grad[i, j]
-        for j in range(x.shape[1]): 
+        for j in range(S):
             if alpha[i, j] > 0: grad[i, j] = slope[i, j] * (grad[i, j] - P[i, j] * weight) - (slope[i, j] - 1) / slope[i, j]
     return density, grad, loglik
 
@@ -246,15 +270,20 @@ class Tuning(NamedTuple):
     deficit: float # Running mean of missing acceptance
     count: int # Sweeps in this window
     window: int # Its length
-    inverse_mass: np.ndarray # `(S + 1, S)`
+    inverse_mass: np.ndarray # One entry for each coordinate
     mean: np.ndarray # Running mean of the coordinates in this window
     spread: np.ndarray # and sum of squared deviations
 
 def first_tuning(z, alpha, start, psi, n, f, key):
     "A careful beginning: masses from expected counts, and a step at which one leap is acceptable."
-    x, slope, total, _ = lengthen(z, alpha)
-    _, C = data_gradient(as_rows(x, total, alpha, start), psi, n, f)
-    inverse_mass, step = np.where(alpha > 0, 1 / ((C + 1) * slope**2), 0.), 1.
+    S, now = len(psi), psi_at(z, alpha, psi)
+    x, slope, total, _ = lengthen(z[:S + 1], alpha)
+    _, C = data_gradient(as_rows(x, total, alpha, start), now, n, f)
+    inverse_mass, step = np.where(alpha[:S + 1] > 0, 1 / ((C + 1) * slope**2), 0.), 1.
+    if len(z) > S + 1:
+        free, (a, b) = alpha[S + 1] > 0, alpha[S + 1:]
+        weight = np.where(free, (C.sum(0) + a + b) * now * (1 - now), 1.)
+        inverse_mass = np.vstack([inverse_mass, np.where(free, 1 / weight, 0.)])
     for trial in range(40):
         if hmc_move(z, alpha, start, psi, n, f, step, inverse_mass, 1, key, 2**31 + trial)[2] > .5: break
         step /= 2
@@ -358,10 +387,10 @@ def draw_gaps(states, offsets, between, before, key, sweep):
 
 # %% ../nbs/04_gaps.ipynb #02b872bf
 def collapsed_update(
-    log_rows, # Logarithms of the rows of `T` and, last, of the start, `(S + 1, S)`
-    alpha, # Dirichlet concentrations `(S + 1, S)`; zeros are structural, a last row of zeros is a known start
+    log_rows, # Logarithms of the rows of `T` and of the start, `(S + 1, S)`; one more row of logits if `psi` is learned
+    alpha, # Dirichlet concentrations `(S + 1, S)`; zeros are structural, a row of zeros for the start means known; two more rows if `psi` is learned
     start, # The known start, or anything
-    psi, # `(S,)`
+    psi, # `(S,)`; entries that are learned may be anything
     n, # Observed transitions, float `(S, S)`
     f, # First observed states, float `(S,)`
     tuning, # `Tuning`, or `None` to begin
@@ -370,15 +399,16 @@ def collapsed_update(
     sweep, # Number of the sweep
     warm, # Whether to adapt
 ): # New `log_rows`, tuning, log-likelihood of `n` and `f`, acceptance probability, whether the trajectory diverged
-    "One Hamiltonian move of `T` and the start, gaps and omitted states summed out."
-    total = TOTAL_SD * sweep_rng(key, sweep, 1).standard_normal((len(log_rows), 1))
-    z = shorten(log_rows + total, alpha)
+    "One Hamiltonian move of `T`, the start and unknown `psi`, gaps and omitted states summed out."
+    rows = len(psi) + 1
+    total = TOTAL_SD * sweep_rng(key, sweep, 1).standard_normal((rows, 1))
+    z = np.vstack([shorten(log_rows[:rows] + total, alpha), log_rows[rows:]])
     if tuning is None: tuning = first_tuning(z, alpha, start, psi, n, f, key)
     step = tuning.step if warm else np.exp(tuning.settled)
     z, loglik, accept, divergent = hmc_move(z, alpha, start, psi, n, f, step, tuning.inverse_mass, leaps, key, sweep)
     if warm: tuning = adapt(tuning, z, accept)
-    x, _, total, _ = lengthen(z, alpha)
-    return x - total[:, None], tuning, loglik, accept, divergent
+    x, _, total, _ = lengthen(z[:rows], alpha)
+    return np.vstack([x - total[:, None], z[rows:]]), tuning, loglik, accept, divergent
 
 # %% ../nbs/04_gaps.ipynb #ae4595a0
 def draw_concentration(
@@ -397,15 +427,18 @@ NAIVE_SWEEPS, MIXED_IN = 15, .03
 class GapsSampler(ChainSampler):
     "What the three variants have in common."
     def __init__(self, sequences, learner, psi, start, prior, init):
-        super().__init__("gaps", sequences, learner, start, prior, init, psi=psi)
-        self.psi = np.array(psi) # a copy, since kernels are compiled for arrays that can be written to
-        S = learner.n_states
+        super().__init__("gaps", sequences, learner, start, prior, init, psi=np.array(psi)) # a copy, since kernels are compiled for arrays that can be written to
+        S, self.unknown, self.learns_psi = learner.n_states, np.isnan(psi), bool(np.isnan(psi).any())
+        for x in prior.psi: spread(x, S, "prior.psi")
         self.allowed = np.ones((S, S)) if isinstance(prior.T, str) else (spread(prior.T, (S, S), "prior.T") > 0) * 1.
-        check_visible(self.allowed, self.psi)
+        check_visible(self.allowed, np.where(self.unknown, .5, psi))
 
     def begin(self, key):
-        "First values of `T`, the start and the emission parameters."
-        rng, S = sweep_rng(key, 0, PURPOSE_INIT), self.learner.n_states
+        "First values of `T`, the start, `psi` and the emission parameters."
+        rng, S, psi = sweep_rng(key, 0, PURPOSE_INIT), self.learner.n_states, self.given_psi
+        if self.learns_psi:
+            guess = getattr(self.start_from, "psi", sweep_rng(key, 0, PURPOSE_PSI).beta(*self.prior.psi, S))
+            psi = np.where(self.unknown, np.clip(guess, .05, .95), psi)
         T, start = initial_chain(self.prior, self.given_start, S, self.start_from, rng)
         if self.start_from is not None: emission = initial_emission(self.learner, self.start_from, rng)
         else:
@@ -413,21 +446,23 @@ class GapsSampler(ChainSampler):
             state = naive.init(key)
             for sweep in range(NAIVE_SWEEPS): state, _ = naive.step(state, key, 2**24 + sweep, True)
             emission, seen = state.emission, (state.n + .5) / (state.n + .5).sum(1, keepdims=True)
-            try: T = nearest_stochastic(unthin(seen, np.minimum(self.psi, .99)))
+            try: T = nearest_stochastic(unthin(seen, np.minimum(psi, .99)))
             except ValueError: T = seen # so far from any thinned chain that the inverse does not exist
             T = T * self.allowed
         T = (1 - MIXED_IN) * T + MIXED_IN * self.allowed / self.allowed.sum(1, keepdims=True)
-        return T / T.sum(1, keepdims=True), start, emission
+        return T / T.sum(1, keepdims=True), start, psi, emission
 
-    def look(self, T, start, emission, alpha, key, sweep):
+    def look(self, T, start, psi, emission, alpha, key, sweep):
         "Draw the observed states; the draw, the log-likelihood and the log density."
-        _, R, r0 = observed_chain(T, start, self.psi)
+        _, R, r0 = observed_chain(T, start, psi)
         drawn = draw_paths(self.data, r0, R, self.learner.weights(emission), key, sweep, symbols=self.learner.symbols)
         likelihood = float(drawn.log_likelihood.sum()) + self.learner.base
         if not np.isfinite(likelihood): explain_impossible(drawn.log_likelihood, self.learner.emission(emission), self.sequences, r0, R)
-        prior = log_prior_T(T, self.prior, alpha) + self.learner.log_prior(emission)
+        prior = log_prior_T(T, self.prior, alpha) + self.learner.log_prior(emission) + log_prior_psi(psi, self.given_psi, self.prior)
         if self.given_start is None: prior += log_rows(start, spread(self.prior.start, start.shape, "prior.start"))
         return drawn, likelihood, likelihood + prior
+
+PURPOSE_BRIDGES, PURPOSE_PSI = 3, 4
 
 # %% ../nbs/04_gaps.ipynb #e610afdd
 class AugmentedSampler(GapsSampler):
@@ -440,20 +475,19 @@ class AugmentedSampler(GapsSampler):
         T, alpha = draw_T(state.n, self.prior, state.concentration, rng)
         start = draw_start(state.first, self.prior, rng) if self.given_start is None else state.start
         emission = self.learner.update(state.emission, state.observed, state.moments, state.symbols, rng)
-        return self.visit(T, start, emission, alpha, key, sweep + 1)
+        psi = draw_psi(self.given_psi, state.omitted, state.observed, self.prior, rng) if self.learns_psi else state.psi
+        return self.visit(T, start, psi, emission, alpha, key, sweep + 1)
 
-    def visit(self, T, start, emission, alpha, key, sweep):
+    def visit(self, T, start, psi, emission, alpha, key, sweep):
         "Draw observed states, then what was omitted between them."
-        drawn, likelihood, density = self.look(T, start, emission, alpha, key, sweep)
-        C, omitted, first = bridge_counts(drawn.n, drawn.first, T, start, self.psi, sweep_rng(key, sweep, PURPOSE_BRIDGES))
-        return State(T, start, self.psi, emission, alpha, C, first, drawn.observed, omitted, drawn.moments, drawn.symbols, density), Info(likelihood)
-
-PURPOSE_BRIDGES = 3
+        drawn, likelihood, density = self.look(T, start, psi, emission, alpha, key, sweep)
+        C, omitted, first = bridge_counts(drawn.n, drawn.first, T, start, psi, sweep_rng(key, sweep, PURPOSE_BRIDGES))
+        return State(T, start, psi, emission, alpha, C, first, drawn.observed, omitted, drawn.moments, drawn.symbols, density), Info(likelihood)
 
 # %% ../nbs/04_gaps.ipynb #1b84c78c
 class CollapsedState(NamedTuple):
     "Parameters, observed counts, and the tuning of the moves."
-    log_rows: np.ndarray # `(S + 1, S)`, logarithms of `T` and the start
+    log_rows: np.ndarray # `(S + 1, S)`, logarithms of `T` and the start; one more row of logits if `psi` is learned
     emission: np.ndarray # Parameters of the emissions
     concentration: float # Concentration of the prior of `T`, if that is learned
     n: np.ndarray # `(S, S)` observed transitions
@@ -492,19 +526,23 @@ class CollapsedSampler(GapsSampler):
         "Dirichlet concentrations of the rows of `T` and of the start, zeros where nothing is to be learned."
         S = self.learner.n_states
         rows = np.full((S, S), alpha) if isinstance(self.prior.T, str) else spread(self.prior.T, (S, S), "prior.T")
-        return np.vstack([rows, np.zeros(S) if self.given_start is not None else spread(self.prior.start, (S,), "prior.start")])
+        start = np.zeros(S) if self.given_start is not None else spread(self.prior.start, (S,), "prior.start")
+        return np.vstack([rows, start, *(np.where(self.unknown, x, 0.) for x in self.prior.psi if self.learns_psi)])
 
     def rows(self, log_rows):
-        "`T` and the start."
-        T = np.exp(log_rows[:-1])
-        return T / T.sum(1, keepdims=True), np.exp(log_rows[-1]) if self.given_start is None else np.array(self.given_start)
+        "`T`, the start and `psi`."
+        S = self.learner.n_states
+        T = np.exp(log_rows[:S])
+        start = np.exp(log_rows[S]) if self.given_start is None else np.array(self.given_start)
+        return T / T.sum(1, keepdims=True), start, np.where(self.unknown, expit(log_rows[-1]), self.given_psi) if self.learns_psi else self.given_psi
 
     def init(self, key):
-        T, start, emission = self.begin(key)
-        drawn, _, density = self.look(T, start, emission, 1., key, 0)
+        T, start, psi, emission = self.begin(key)
+        drawn, _, density = self.look(T, start, psi, emission, 1., key, 0)
         with np.errstate(divide="ignore"): log_rows = np.log(np.vstack([T, start]))
-        alpha = self.concentrations(1.)
-        tuning = first_tuning(shorten(log_rows, alpha), alpha, start, self.psi, drawn.n * 1., drawn.first * 1., key)
+        alpha, logits = self.concentrations(1.), np.where(self.unknown, logit(psi), 0.)[None][:self.learns_psi]
+        tuning = first_tuning(np.vstack([shorten(log_rows, alpha), logits]), alpha, start, psi, drawn.n * 1., drawn.first * 1., key)
+        log_rows = np.vstack([log_rows, logits])
         counts = drawn.n, drawn.first, drawn.observed, drawn.moments, drawn.symbols
         return CollapsedState(log_rows, emission, 1., *counts, density, *tuning)
 
@@ -514,8 +552,8 @@ def _collapsed_step(self: CollapsedSampler, state, key, sweep, warm):
     rng, tuning, alpha = sweep_rng(key, sweep, PURPOSE_PARAMETERS), Tuning(*state[-len(Tuning._fields):]), state.concentration
     start = self.rows(state.log_rows)[1]
     log_rows, tuning, _, accept, divergent = collapsed_update(
-        state.log_rows, self.concentrations(alpha), start, self.psi, state.n * 1., state.first * 1., tuning, self.leaps, key, sweep, warm)
-    if isinstance(self.prior.T, str): alpha = draw_concentration(log_rows[:-1], alpha, rng)
+        state.log_rows, self.concentrations(alpha), start, self.given_psi, state.n * 1., state.first * 1., tuning, self.leaps, key, sweep, warm)
+    if isinstance(self.prior.T, str): alpha = draw_concentration(log_rows[:self.learner.n_states], alpha, rng)
     emission = self.learner.update(state.emission, state.observed, state.moments, state.symbols, rng)
     drawn, likelihood, density = self.look(*self.rows(log_rows), emission, alpha, key, sweep + 1)
     counts = drawn.n, drawn.first, drawn.observed, drawn.moments, drawn.symbols
@@ -524,8 +562,8 @@ def _collapsed_step(self: CollapsedSampler, state, key, sweep, warm):
 
 def _collapsed_record(self: CollapsedSampler, state):
     "What to keep of a draw."
-    T, start = self.rows(state.log_rows)
-    kept = dict(T=T, start=start, psi=self.psi, log_density=state.log_density, **self.learner.unpack(state.emission))
+    T, start, psi = self.rows(state.log_rows)
+    kept = dict(T=T, start=start, psi=psi, log_density=state.log_density, **self.learner.unpack(state.emission))
     return kept | dict(concentration=state.concentration) if isinstance(self.prior.T, str) else kept
 
 CollapsedSampler.step, CollapsedSampler.record = _collapsed_step, _collapsed_record
@@ -559,15 +597,15 @@ class PaperSampler(GapsSampler):
 
     def init(self, key):
         "Observed states, then gaps."
-        T, start, emission = self.begin(key)
-        _, R, r0 = observed_chain(T, start, self.psi)
+        T, start, psi, emission = self.begin(key)
+        _, R, r0 = observed_chain(T, start, psi)
         drawn = draw_paths(self.data, r0, R, self.learner.weights(emission), key, 0, symbols=self.learner.symbols, states=True)
         return self.visit(T, start, emission, 1., drawn, key, 0)[0]
 
     def fill(self, state, T, start, emission, key, sweep, states):
         "Draw all latent states, given the gaps."
         data = layout(self.learner.held, Sequences(state.positions, self.sequences.offsets), state.n_steps)
-        drawn = draw_paths(data, start, T, self.learner.weights(emission), key, sweep, psi=self.psi, symbols=self.learner.symbols, states=states)
+        drawn = draw_paths(data, start, T, self.learner.weights(emission), key, sweep, psi=self.given_psi, symbols=self.learner.symbols, states=states)
         if not states: return drawn
         return drawn._replace(states=drawn.states[np.repeat(data.begins[:-1], self.sequences.lengths) + state.positions])
 
@@ -586,11 +624,11 @@ def _paper_step(self: PaperSampler, state, key, sweep, warm):
 
 def _paper_visit(self: PaperSampler, T, start, emission, alpha, drawn, key, sweep):
     "Draw the gaps given the observed states."
-    positions, n_steps = draw_gaps(drawn.states, self.sequences.offsets, *gap_tables(T, start, self.psi, self.max_gap), key, sweep)
+    positions, n_steps = draw_gaps(drawn.states, self.sequences.offsets, *gap_tables(T, start, self.given_psi, self.max_gap), key, sweep)
     gaps, begins = np.diff(positions, prepend=-1) - 1, self.sequences.offsets[:-1][self.sequences.lengths > 0]
     gaps[begins] = positions[begins]
-    _, likelihood, density = self.look(T, start, emission, alpha, key, sweep)
-    state = PaperState(T, start, self.psi, emission, alpha, positions, n_steps, drawn.observed, drawn.moments, drawn.symbols, density)
+    _, likelihood, density = self.look(T, start, self.given_psi, emission, alpha, key, sweep)
+    state = PaperState(T, start, self.given_psi, emission, alpha, positions, n_steps, drawn.observed, drawn.moments, drawn.symbols, density)
     return state, PaperInfo(likelihood, float((gaps == self.max_gap).mean()))
 
 PaperSampler.step, PaperSampler.visit = _paper_step, _paper_visit
@@ -603,20 +641,24 @@ def gaps_sampler(variant, args, leaps, max_gap):
     if variant == "paper": return PaperSampler(*args, max_gap=whole(max_gap, "max_gap", 0))
     raise ValueError(f'variant: expected "collapsed", "augmented" or "paper", got {variant!r}')
 
-def known_psi(psi, n_states):
-    "Omission probabilities that are all known, or a `ValueError` that says which method can do without."
+def gaps_psi(psi, n_states, variant):
+    "Omission probabilities with `nan` where they are to be learned, or a `ValueError` that says which method can do it."
     if psi is None or isinstance(psi, str):
-        raise ValueError(f"psi: expected the omission probability, got {psi!r}; with known lengths use fit_matching, which can learn it")
+        raise ValueError(f"psi: expected the omission probability, got {psi!r}; give what is known of it and nan for the rest, "
+                         "or, with known lengths, use fit_matching, which can learn all of it")
     psi = check_psi(psi, n_states, allow_nan=True)
-    if np.isnan(psi).any():
-        raise ValueError(f"psi: psi{first_place(np.isnan(psi))} is nan, but a list of unknown length does not tell how much was omitted; "
-                         "give every entry here, or give n_steps to fit_matching, which learns those that are nan")
+    if variant == "paper" and np.isnan(psi).any():
+        raise ValueError(f'psi: psi{first_place(np.isnan(psi))} is nan, but variant="paper" needs every entry; the variants "collapsed" and "augmented" '
+                         "can learn some of them, and fit_matching all of them, given n_steps")
     return psi
+
+NO_PSI = ("no entry of psi is known: lists of unknown length bound it from above, but below the bound its posterior, and that of T, follow the prior; "
+          "give one entry of psi, an informative Prior(psi=...), or n_steps to fit_matching")
 
 # %% ../nbs/04_gaps.ipynb #cbc9de9b
 def fit_gaps(
     sequences, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
-    psi, # Omission probability, a number or one per state
+    psi, # Omission probability, a number or one per state; `nan` entries are learned
     *,
     variant="collapsed", # `"collapsed"`, `"augmented"` or `"paper"`: see the table above
     n_states=None, # Number of states; needed when emissions are learned
@@ -636,14 +678,15 @@ def fit_gaps(
 ):
     "Learn a chain from observations with unknown gaps, knowing how often visits are omitted."
     sequences, learner, start = prepare(sequences, emission, n_states, start, prior)
-    args = sequences, learner, known_psi(psi, learner.n_states), start, prior, init
-    sampler = gaps_sampler(variant, args, leaps, max_gap)
+    psi = gaps_psi(psi, learner.n_states, variant)
+    sampler = gaps_sampler(variant, (sequences, learner, psi, start, prior, init), leaps, max_gap)
     posterior = run(sampler, draws, warmup, chains, seed, thin, progress, checkpoint)
-    return replace(posterior, info=posterior.info | dict(variant=variant) | complaints(posterior))
+    return replace(posterior, info=posterior.info | dict(variant=variant) | complaints(posterior, np.isnan(psi)))
 
-def complaints(posterior):
+def complaints(posterior, unknown):
     "What the user should know about the run, also as a warning."
     said, stats = list(posterior.info.get("warnings", [])), posterior.stats
+    if unknown.all(): said.append(NO_PSI)
     if "at_limit" in stats and stats["at_limit"].mean() > 1e-4:
         said.append(f"a share of {stats['at_limit'].mean():.2g} of the gaps stands at the limit; raise max_gap")
     for text in said[len(posterior.info.get("warnings", [])):]: warnings.warn(text, RuntimeWarning, stacklevel=3)
