@@ -11,6 +11,7 @@ from .oracles import *
 from .known_gaps import *
 from .matching import *
 from .gaps import *
+from .psi import *
 from .inference import *
 from .em import *
 from .fit import *

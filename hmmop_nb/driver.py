@@ -349,12 +349,12 @@ def on_omission(psi, states):
 
 def remarks(sampler, posterior, states):
     "All that the user should know about a run."
-    if posterior.n_draws < ENOUGH: return []
-    said, divergent = on_mixing(posterior), posterior.stats.get("divergent", np.zeros(1))
+    said = list(sampler.remarks(states)) if states and hasattr(sampler, "remarks") else []
+    if posterior.n_draws < ENOUGH: return said
+    said, divergent = said + on_mixing(posterior), posterior.stats.get("divergent", np.zeros(1))
     if divergent.mean() > .005:
         said.append(f"divergences: {int(divergent.sum())} of {divergent.size} Hamiltonian trajectories diverged; use a longer warm-up")
-    said += on_states(posterior, states) + on_omission(getattr(sampler, "psi", None), states)
-    return said + (sampler.remarks(states) if states and hasattr(sampler, "remarks") else [])
+    return said + on_states(posterior, states) + on_omission(getattr(sampler, "psi", None), states)
 
 # %% ../nbs/01b_driver.ipynb #b7b3040c
 def warn_user(texts):

@@ -289,6 +289,14 @@ def first_tuning(z, alpha, start, psi, n, f, key):
         step /= 2
     return Tuning(step, np.log(step), np.log(4 * step), 0., 0, 20, inverse_mass, np.zeros_like(z), np.zeros_like(z))
 
+def careful(t, z, alpha, start, psi, n, f, leaps, key):
+    "Tuning with a step at which a whole move may be accepted, at new masses."
+    step = t.step
+    for trial in range(20):
+        if hmc_move(z, alpha, start, psi, n, f, step, t.inverse_mass, leaps, key, 2**31 + 64 + trial)[2] > .2: break
+        step /= 2
+    return t if step == t.step else t._replace(step=step, settled=np.log(step), anchor=np.log(2 * step))
+
 def adapt(t, z, accept, target=.8):
     "Tuning after one more sweep of warm-up."
     k = t.count + 1
@@ -407,6 +415,7 @@ def collapsed_update(
     step = tuning.step if warm else np.exp(tuning.settled)
     z, loglik, accept, divergent = hmc_move(z, alpha, start, psi, n, f, step, tuning.inverse_mass, leaps, key, sweep)
     if warm: tuning = adapt(tuning, z, accept)
+    if warm and not tuning.count and len(z) > rows: tuning = careful(tuning, z, alpha, start, psi, n, f, leaps, key)
     x, _, total, _ = lengthen(z[:rows], alpha)
     return np.vstack([x - total[:, None], z[rows:]]), tuning, loglik, accept, divergent
 
@@ -687,6 +696,8 @@ def complaints(posterior, unknown):
     "What the user should know about the run, also as a warning."
     said, stats = list(posterior.info.get("warnings", [])), posterior.stats
     if unknown.all(): said.append(NO_PSI)
+    if "accept" in stats and stats["accept"].mean() < .2:
+        said.append(f"Hamiltonian moves were accepted with probability {stats['accept'].mean():.2g} only, so that the chains hardly moved; use a longer warm-up")
     if "at_limit" in stats and stats["at_limit"].mean() > 1e-4:
         said.append(f"a share of {stats['at_limit'].mean():.2g} of the gaps stands at the limit; raise max_gap")
     for text in said[len(posterior.info.get("warnings", [])):]: warnings.warn(text, RuntimeWarning, stacklevel=3)

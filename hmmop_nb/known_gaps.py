@@ -112,7 +112,15 @@ def _constants(self: ChainSampler):
     if self.given_psi is not None and not np.isnan(self.given_psi).any(): given["psi"] = self.given_psi
     return given
 
+def _remarks(self: ChainSampler, states):
+    "What to warn of when a run ends: an unknown `psi` of a state without observations."
+    if self.given_psi is None: return []
+    never = np.flatnonzero(np.isnan(self.given_psi) & (sum(s.observed for s in states) == 0))
+    return [f"psi: no observation belongs to state {s}, so the data say next to nothing about psi[{s}] and its posterior rests on the prior; "
+            "give its value, or leave the state out" for s in never]
+
 ChainSampler.visit, ChainSampler.record, ChainSampler.fingerprint, ChainSampler.constants = _visit, _record, _fingerprint, property(_constants)
+ChainSampler.remarks = _remarks
 
 # %% ../nbs/02_known_gaps.ipynb #4f5ffbde
 def check_positions(
