@@ -7,7 +7,6 @@ from .posterior import *
 from .driver import *
 from .messages import *
 from .parameters import *
-from .oracles import *
 from .known_gaps import *
 from .matching import *
 from .gaps import *
