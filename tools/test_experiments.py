@@ -112,8 +112,9 @@ def test_command_stops_and_goes_on(tmp_path):
     assert run.wait(60) in (0, 130)
     before = read_rows(path)
     assert before
-    done = subprocess.run(command("leak", "--quick", "--workers", "1", out=tmp_path), env=env, capture_output=True, text=True)
+    done = subprocess.run(command("leak", "--quick", "--figures", "--workers", "1", out=tmp_path), env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert path.with_suffix(".png").stat().st_size > 5000
     after = read_rows(path)
     assert {place_of(row) for row in after} == set(EXPERIMENTS["leak"].quick().cells())
     assert [row for row in after if place_of(row) in {place_of(r) for r in before}] == before
