@@ -532,6 +532,29 @@ def _share_is_not_enough_for_much(folder):
     known, gaps = ([r for (m, *_), r in table.items() if m == which] for which in ("known", "gaps"))
     return {where: ratio > 2 for where, ratio in table.items()}, f"Known {span(known)}, Gaps {span(gaps)} times the error"
 
+# %% ../nbs/11_experiments.ipynb #3bb0e101
+def imputation_ratios(folder, method):
+    "Error with sampled over error with random omission probabilities, by chain and share unknown, over the data sets that have both."
+    rows = [row for row in read_rows(folder.parent / "psi_imputation.csv") if row["method"] == method and row["share"] > 0]
+    error = lambda chain, share, imputation: {r["seed"]: r["l1"] for r in rows if (r["chain"], r["share"], r["imputation"]) == (chain, share, imputation)}
+    table = {}
+    for chain, share in itertools.product(CHAINS, sorted({row["share"] for row in rows})):
+        sampled, random = error(chain, share, "sampling"), error(chain, share, "random")
+        both = sorted(sampled.keys() & random.keys())
+        if both: table[chain, share] = np.mean([sampled[s] for s in both]) / np.mean([random[s] for s in both])
+    return table
+
+@claim("imputation", "section 4.1, Figure imputation", "Matching: sampling the unknown omission probabilities beats filling them in at random, on all chains and at all shares")
+def _matching_imputes(folder):
+    table = imputation_ratios(folder, "matching")
+    return below(1, table), f"{span(table.values())} of the error with random values"
+
+@claim("imputation", "section 4.1, Figure imputation", "Gaps, which does not know the length, also improves notably on some chains: below 0.8 of the error on one chain at least")
+def _gaps_impute(folder):
+    flat, sparse = (imputation_ratios(folder, m) for m in ("gaps, flat", "gaps, sparse"))
+    some = {which: min(max(r for (c, _), r in table.items() if c == chain) for chain in {c for c, _ in table}) < .8 for which, table in (("flat", flat), ("sparse", sparse))}
+    return some, f"of the error with random values: flat prior {span(flat.values())}, sparse prior {span(sparse.values())}"
+
 # %% ../nbs/11_experiments.ipynb #5b6fdf5b
 WRONG = [.35, .6, .75, .9]
 
