@@ -304,7 +304,7 @@ class SamplingWarning(RuntimeWarning):
     "A run has ended, but its draws should not be used before this was looked at."
 
 # %% ../nbs/01b_driver.ipynb #ff504560
-ENOUGH = 200 # draws of a chain below which nothing is said
+ENOUGH = 500 # draws of a chain below which nothing is said
 
 def worst_rhat(T):
     "The largest R-hat of the entries of `T`, its place, and how many are above 1.05; `None` without arviz-stats."
@@ -361,7 +361,7 @@ def warn_user(texts):
     "Warn from the first line outside this package."
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("hmmop_nb."): level, frame = level + 1, frame.f_back
-    for text in texts: warnings.warn(text, SamplingWarning, stacklevel=level - 1)
+    for text in texts: warnings.warn(text, SamplingWarning, stacklevel=level)
 
 def finish(sampler, chains, stopped, info):
     "The posterior of a finished or interrupted run."
