@@ -75,6 +75,7 @@ def test_every_module_is_in_the_front_room():
     import importlib
     import hmmop_nb as hm
     for path in (ROOT / "hmmop_nb").glob("[a-z]*.py"):
+        if path.stem in ("oracles", "trust"): continue # for those who test: imported by their own name
         module = importlib.import_module(f"hmmop_nb.{path.stem}")
         missing = [name for name in module.__all__ if not hasattr(hm, name)]
         assert not missing, f"{missing} of {path.name}: add `from .{path.stem} import *` to hmmop_nb/__init__.py"
