@@ -186,7 +186,7 @@ def rows():
         odd("fit_naive", "strided data", [strided(x) for x in LISTS], same=(LISTS,), **FIT),
         odd("fit_matching", "lengths as a list of int32", LISTS, np.full(4, 12, np.int32), same=(LISTS, 12), **FIT),
         odd("fit_gaps", "psi as float32 array, read-only", LISTS, frozen(np.full(3, .5, np.float32)), same=(LISTS, .5), **FIT),
-        odd("fit_known", "positions as floats", LISTS, [p.astype(float) for p in PLACES], 12, same=(LISTS, PLACES, 12), **FIT),
+        odd("fit_known", "positions as floats", LISTS, [p.astype(float) for p in PLACES], 12, same=(LISTS, PLACES, 12), psi=.5, **FIT),
         # inference
         error("log_likelihood", "no model", "model", LISTS, says="model: expected an HMMOP"),
         error("log_likelihood", "n_steps too small", MODEL, LISTS, 3, says="n_steps: is 3 for sequence 0"),
