@@ -354,7 +354,7 @@ def remarks(sampler, posterior, states):
     said, divergent = said + on_mixing(posterior), posterior.stats.get("divergent", np.zeros(1))
     if divergent.mean() > .005:
         said.append(f"divergences: {int(divergent.sum())} of {divergent.size} Hamiltonian trajectories diverged; use a longer warm-up")
-    return said + on_states(posterior, states) + on_omission(getattr(sampler, "psi", None), states)
+    return said + on_states(posterior, states) + on_omission(getattr(sampler, "given_psi", None), states)
 
 # %% ../nbs/01b_driver.ipynb #b7b3040c
 def warn_user(texts):
