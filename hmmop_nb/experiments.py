@@ -437,6 +437,7 @@ def judge(
         found.append(Finding(its_page, place, text, verdict(holds), sum(map(bool, holds)), len(holds), effect))
     return found
 
+# %% ../nbs/11_experiments.ipynb #24bffe2b
 def findings_table(found):
     "Findings as a table in Markdown."
     return markdown_table(["claim", "paper", "verdict", "comparisons that hold", "effect"], [[f.claim, f.place, f"**{f.verdict}**", f"{f.holds} of {f.of}", f.effect] for f in found])

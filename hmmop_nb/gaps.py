@@ -180,7 +180,9 @@ def as_rows(x, total, alpha, start):
     P = np.empty_like(x)
     for i in range(len(x)):
         for j in range(x.shape[1]): P[i, j] = np.exp(x[i, j] - total[i])
-    if alpha[len(x) - 1].max() == 0: P[-1] = start
+    learned, last = 0., P[len(x) - 1]
+    for j in range(len(start)): learned += alpha[len(x) - 1, j]
+    for j in range(len(start)): last[j] = last[j] if learned > 0 else start[j]
     return P
 
 @njit(cache=True, error_model="numpy")
@@ -201,7 +203,10 @@ def add_psi_gradient(z, alpha, psi, C, n, f, grad):
         a, b = alpha[S + 1, s], alpha[S + 2, s]
         if a == 0: continue
         density -= a * np.log1p(np.exp(-z[S + 1, s])) + b * np.log1p(np.exp(z[S + 1, s]))
-        grad[S + 1, s] = (1 - psi[s]) * (C[:, s].sum() + a) - f[s] - n[:, s].sum() - b * psi[s]
+        visits, seen = a, f[s]
+        for i in range(S + 1): visits += C[i, s]
+        for i in range(S): seen += n[i, s]
+        grad[S + 1, s] = (1 - psi[s]) * visits - seen - b * psi[s]
     return density
 
 # %% ../nbs/04_gaps.ipynb #e023ca91
@@ -289,6 +294,7 @@ def first_tuning(z, alpha, start, psi, n, f, key):
         step /= 2
     return Tuning(step, np.log(step), np.log(4 * step), 0., 0, 20, inverse_mass, np.zeros_like(z), np.zeros_like(z))
 
+# %% ../nbs/04_gaps.ipynb #29e93b9d
 def careful(t, z, alpha, start, psi, n, f, leaps, key):
     "Tuning with a step at which a whole move may be accepted, at new masses."
     step = t.step
@@ -431,7 +437,7 @@ def draw_concentration(
     return float(np.exp(slice_step(density, np.log(alpha), rng, width=.5)))
 
 # %% ../nbs/04_gaps.ipynb #b5a4b997
-NAIVE_SWEEPS, MIXED_IN = 15, .03
+NAIVE_SWEEPS, MIXED_IN, PURPOSE_BRIDGES, PURPOSE_PSI = 15, .03, 3, 4
 
 class GapsSampler(ChainSampler):
     "What the three variants have in common."
@@ -470,8 +476,6 @@ class GapsSampler(ChainSampler):
         prior = log_prior_T(T, self.prior, alpha) + self.learner.log_prior(emission) + log_prior_psi(psi, self.given_psi, self.prior)
         if self.given_start is None: prior += log_rows(start, spread(self.prior.start, start.shape, "prior.start"))
         return drawn, likelihood, likelihood + prior
-
-PURPOSE_BRIDGES, PURPOSE_PSI = 3, 4
 
 # %% ../nbs/04_gaps.ipynb #e610afdd
 class AugmentedSampler(GapsSampler):

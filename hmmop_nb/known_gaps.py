@@ -95,6 +95,7 @@ def _record(self: ChainSampler, state):
     kept = dict(T=state.T, start=state.start, psi=state.psi, log_density=state.log_density, **self.learner.unpack(state.emission))
     return kept | dict(concentration=state.concentration) if isinstance(self.prior.T, str) else kept
 
+# %% ../nbs/02_known_gaps.ipynb #f1c49c55
 def _fingerprint(self: ChainSampler):
     "What a checkpoint must agree with."
     parts = [self.sequences.values, self.sequences.offsets, *([] if self.positions is None else [self.positions.values, np.asarray(self.n_steps)])]

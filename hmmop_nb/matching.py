@@ -46,7 +46,7 @@ def move_site(k, x, w, b, weight, u):
     return w[k]
 
 # %% ../nbs/03_matching.ipynb #b16b7126
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def move_places(x, w, b, weight, inner, accept, key, sweep, sequence):
     "Sweep over the places of one sequence `inner` times; the number of sweeps that were accepted."
     K, taken, old = len(w), 0, w.copy()
@@ -62,7 +62,7 @@ def move_places(x, w, b, weight, inner, accept, key, sweep, sequence):
         else: w[:] = old
     return taken
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
 def move_share(share, shares, states, begins, positions, offsets, b, weight, inner, accept, key, sweep, taken):
     "New places for every `shares`-th sequence."
     for i in range(share, len(taken), shares):
@@ -95,7 +95,7 @@ def padded(width):
     return (width + 7) // 8 * 8
 
 # %% ../nbs/03_matching.ipynb #bc67d172
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
 def mix(M, rows, width, out):
     "`out[s, 1 + j] = sum over i of M[i, s] * rows[i, j]`, with zeros on both sides."
     S, single = len(M), len(M) % 5
@@ -121,7 +121,7 @@ class Walk(NamedTuple):
     TT: np.ndarray # Its transpose
     psi: np.ndarray # `(S,)`
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
 def arrive(prev, v, t, N, K, walk):
     "`v[s, 1 + j]`: weight of arriving in `s` at step `t`, before the step is seen or omitted; for the columns of slice `t - 1`."
     if t > 0: mix(walk.T, prev, padded(highest(t - 1, K) - lowest(t - 1, N, K) + 1), v)
@@ -129,7 +129,7 @@ def arrive(prev, v, t, N, K, walk):
         for s in range(len(walk.start)):
             for j in range(18): v[s, j] = walk.start[s] if j == 1 else 0.
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
 def step_slice(prev, here, v, t, N, K, walk, seen):
     "Slice `t` of the lattice from the one before."
     S, lo, was = len(walk.psi), lowest(t, N, K), lowest(t - 1, N, K)
@@ -146,7 +146,7 @@ def step_slice(prev, here, v, t, N, K, walk, seen):
         for j in range(width): out[j] = p * near[j + 1] + row[j] * (ratio[j] * near[j])
 
 # %% ../nbs/03_matching.ipynb #9e33a462
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def rescale(here, lo, width, logs):
     "Bring the columns of a slice to sum one and note their scales."
     S = len(here) - 2
@@ -164,7 +164,7 @@ def rescale(here, lo, width, logs):
         row = here[s]
         for j in range(width): row[j] *= factor[j]
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
 def advance(prev, here, v, logs, t, N, K, walk, seen):
     "Slice `t` from the one before, rescaled if it is due."
     step_slice(prev, here, v, t, N, K, walk, seen)
@@ -183,12 +183,12 @@ class Scratch(NamedTuple):
     logs: np.ndarray # `(K + 2,)`
     seen: np.ndarray # `(S, K + 17)`
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def scratch(S, M, segments, K, width):
     "Space for `M` slices at a time."
     return Scratch(np.zeros((M + 1, S + 2, width)), np.zeros((segments, S + 2, width)), np.zeros((S, width + 24)), np.zeros(K + 2), np.zeros((S, K + 17)))
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def room_for(work, first, last, offsets, n_steps, room):
     "`work` if each of the sequences `first` to `last - 1` fits into it, else a larger space."
     S, N, K, width = len(work.v), 1, 0, 0
@@ -201,13 +201,13 @@ def room_for(work, first, last, offsets, n_steps, room):
     return work if fits else scratch(S, M, segments, K, width)
 
 # %% ../nbs/03_matching.ipynb #739dd572
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def copy_slice(a, b):
     "Copy slice `a` to `b`."
     for r in range(len(a)):
         for j in range(a.shape[1]): b[r, j] = a[r, j]
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def fill(work, g, N, K, walk):
     "Fill the slices of segment `g` from the mark before it."
     M = len(work.slices) - 1
@@ -215,14 +215,14 @@ def fill(work, g, N, K, walk):
     for t in range(g * M, min(N, (g + 1) * M)):
         advance(work.slices[t - g * M], work.slices[t - g * M + 1], work.v, work.logs, t, N, K, walk, work.seen)
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def column_sum(last, S):
     "Sum of the only column of the last slice."
     total = 0.
     for s in range(S): total += last[s, 0]
     return total
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def forward(work, b, N, walk):
     "Run the lattice forward over one sequence; its log-likelihood."
     S, K, M = len(walk.psi), len(b), len(work.slices) - 1
@@ -258,7 +258,7 @@ def lattice_data(b, offsets, n_steps):
     "Densities, offsets and lengths as the kernels want them; numba would compile again for arrays that are read-only."
     return np.require(b, float, ["C", "W"]), *(np.require(x, np.int64, ["C", "W"]) for x in (offsets, n_steps))
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
 def loglik_share(share, shares, b, offsets, n_steps, walk, room, out):
     "Log-likelihoods of every `shares`-th block of sequences."
     work = scratch(len(walk.psi), 0, 0, 0, 0)
@@ -286,7 +286,7 @@ def pick(weights, rows, j, total, u):
         if u < 0: break
     return last
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
 def step_back(prev, t, N, K, s, k, walk, seen, u, w):
     "Whether step `t` was seen, and the state before it."
     S, lo, hi = len(walk.psi), lowest(t - 1, N, K), highest(t - 1, K)
@@ -313,7 +313,7 @@ class Tally(NamedTuple):
     observed: np.ndarray # `(blocks, S)` observed visits
     omitted: np.ndarray # `(blocks, S)` omitted visits
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def draw_walk(work, b, N, walk, key, sweep, sequence, tally, q, labels, places, states):
     "Draw the walk and the placement of one sequence; its log-likelihood."
     K, M = len(b), len(work.slices) - 1
@@ -339,7 +339,7 @@ def draw_walk(work, b, N, walk, key, sweep, sequence, tally, q, labels, places, 
     return loglik
 
 # %% ../nbs/03_matching.ipynb #aa7307fd
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
 def draw_share(share, shares, b, offsets, n_steps, begins, walk, key, sweep, room, tally, labels, places, states, log_likelihood):
     "Draw every `shares`-th block of sequences."
     work = scratch(len(walk.psi), 0, 0, 0, 0)
@@ -431,7 +431,7 @@ def expect_walk(work, b, N, walk, q, omit, take, n, first, omitted, marginals, p
     return loglik
 
 # %% ../nbs/03_matching.ipynb #d8e0daec
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
 def expect_share(share, shares, b, offsets, n_steps, walk, room, n, first, omitted, marginals, log_likelihood):
     "Expected counts of every `shares`-th block of sequences, one sum for each block."
     nowhere, work = np.zeros((0, 0)), scratch(len(walk.psi), 0, 0, 0, 0)

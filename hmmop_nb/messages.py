@@ -181,7 +181,7 @@ def exp_below(x):
     return ((p * r + 1.) * r + 1.) * power if x >= -708. else 0.
 
 # %% ../nbs/01c_messages.ipynb #f3779e2b
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, inline="always", fastmath={"contract"})
 def weigh_curve(values, which, active, curve, seen, omitted, v, top, x):
     "Weights `v[s, l]` of one step from a curve, and the log of what was divided out."
     S = len(seen)
@@ -201,7 +201,7 @@ def weigh_curve(values, which, active, curve, seen, omitted, v, top, x):
         for l in range(active): row[l] = k * exp_below(row[l] - top[l])
     weigh_omitted(which, active, omitted, v, top)
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def weigh_omitted(which, active, omitted, v, top):
     "Put the weight of an omitted step where nothing was observed."
     for l in range(active):
@@ -210,7 +210,7 @@ def weigh_omitted(which, active, omitted, v, top):
             for s in range(len(omitted)): v[s, l] = omitted[s]
 
 # %% ../nbs/01c_messages.ipynb #72aaa580
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def weigh_table(values, which, active, table, table_top, seen, omitted, v, top):
     "Weights `v[s, l]` of one step from a table."
     for l in range(active):
@@ -221,7 +221,7 @@ def weigh_table(values, which, active, table, table_top, seen, omitted, v, top):
     weigh_omitted(which, active, omitted, v, top)
 
 # %% ../nbs/01c_messages.ipynb #dc2ea765
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, inline="always", fastmath={"contract"})
 def propagate(alpha, T, active, out):
     "`out[j, l] = sum_i alpha[i, l] T[i, j]` for the active lanes."
     S = len(T)
@@ -237,7 +237,7 @@ def propagate(alpha, T, active, out):
             for l in range(active): row[l] = row[l] + a0[l] * t0 + a1[l] * t1 + a2[l] * t2 + a3[l] * t3
 
 # %% ../nbs/01c_messages.ipynb #d327c578
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def normalise(prior, v, active, total, inverse, out):
     "`out` = `prior * v` divided by its sum over states; `total` keeps the sum."
     for l in range(active): total[l] = 0.
@@ -254,7 +254,7 @@ def normalise(prior, v, active, total, inverse, out):
         row = out[s]
         for l in range(active): row[l] *= inverse[l]
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def add_logs(total, top, active, product, log_likelihood):
     "Add `top + log(total)` to the log-likelihood of each lane, taking few logarithms."
     for l in range(active):
@@ -284,7 +284,7 @@ class Scratch(NamedTuple):
     lane: np.ndarray # `(8, lanes)`, one number a lane
     state: np.ndarray # `(2, lanes)`
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def new_scratch(S, lanes, longest):
     "Working memory for sequences of up to `longest` steps."
     segments = longest // SEGMENT + 1
@@ -293,7 +293,7 @@ def new_scratch(S, lanes, longest):
                    np.empty((2, S, lanes)), np.empty((8, lanes)), np.empty((2, lanes), np.int64))
 
 # %% ../nbs/01c_messages.ipynb #4c8d17e2
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def point(data, group, active, t, upcoming, which):
     "Find the observation of each lane at step `t`, and move the pointers on."
     for l in range(active):
@@ -303,7 +303,7 @@ def point(data, group, active, t, upcoming, which):
             upcoming[l] = k + 1
         else: which[l] = -1
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def filter_segment(data, chain, weights, group, k, scratch, counting):
     "Forward messages of segment `k`; adds to the log-likelihoods if `counting`."
     v, prior, alpha, lane = scratch.rows[0], scratch.rows[1], scratch.alpha, scratch.lane
@@ -322,11 +322,12 @@ def filter_segment(data, chain, weights, group, k, scratch, counting):
         normalise(prior, v, active, total, inverse, alpha[t - begin])
         if counting: add_logs(total, top, active, product, log_likelihood)
     if k + 1 < len(scratch.entry):
-        scratch.entry[k + 1] = alpha[end - begin - 1]
-        scratch.upcoming[k + 1] = upcoming
+        for l in range(len(group)): scratch.upcoming[k + 1, l] = upcoming[l]
+        for s in range(len(v)):
+            for l in range(len(group)): scratch.entry[k + 1, s, l] = alpha[end - begin - 1, s, l]
 
 # %% ../nbs/01c_messages.ipynb #2aea6858
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def step_back(alpha, T_end, state, u, active, running, found):
     "Draw the state of each active lane, given the state after it."
     S = len(alpha)
@@ -356,7 +357,7 @@ class Tally(NamedTuple):
     moments: np.ndarray # `(blocks, 2, S)`, sums and sums of squares of observations around their curve's centre
     symbols: np.ndarray # `(blocks, S, symbols)`, how often each symbol was emitted
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def count_step(data, centre, which, before, found, active, b, tally):
     "Count one drawn step of all active lanes."
     for l in range(active):
@@ -373,7 +374,7 @@ def count_step(data, centre, which, before, found, active, b, tally):
         before[l] = s
 
 # %% ../nbs/01c_messages.ipynb #f6ebf594
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def back_segment(data, chain, group, k, active, key, sweep, scratch, centre, b, tally, states):
     "Draw and count the states of segment `k`, last step first; returns how many lanes have begun."
     u, state, found = scratch.lane[6:8], scratch.state[0], scratch.state[1]
@@ -391,7 +392,7 @@ def back_segment(data, chain, group, k, active, key, sweep, scratch, centre, b, 
     return active
 
 # %% ../nbs/01c_messages.ipynb #9237c033
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def draw_share(share, shares, data, chain, weights, key, sweep, lanes, tally, log_likelihood, states):
     "Filter, draw and count the sequences of every `shares`-th block."
     scratch = new_scratch(len(chain.T), lanes, data.steps[data.order[0]])
