@@ -6,6 +6,7 @@
 __all__ = ['run_chains', 'SamplingWarning']
 
 # %% ../nbs/01b_driver.ipynb #7dd1837d
+#| code-fold: true
 import heapq
 import json
 import os

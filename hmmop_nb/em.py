@@ -6,6 +6,7 @@
 __all__ = ['fit_em', 'standard_errors']
 
 # %% ../nbs/07_em.ipynb #608bc885
+#| code-fold: true
 import warnings
 from contextlib import contextmanager
 from typing import NamedTuple

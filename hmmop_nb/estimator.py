@@ -6,6 +6,7 @@
 __all__ = ['NotFitted', 'GapHMM']
 
 # %% ../nbs/09a_estimator.ipynb #271ba4b5
+#| code-fold: true
 import inspect
 
 import numpy as np

@@ -6,6 +6,7 @@
 __all__ = ['explore', 'still', 'draw_thinning', 'draw_omission', 'draw_gap_law', 'draw_learning', 'draw_wrong_psi']
 
 # %% ../nbs/10_explore.ipynb #905a5afd
+#| code-fold: true
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt

@@ -7,13 +7,14 @@ __all__ = ['log_likelihood', 'posterior_marginals', 'decode', 'place', 'position
            'score', 'n_parameters', 'aic', 'bic', 'Comparison', 'compare']
 
 # %% ../nbs/06_inference.ipynb #ffc589ae
+#| code-fold: true
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from .gaps import gap_law
-from .matching import (as_walk, expected_matches, highest, in_shares, lattice_loglik, lowest, place_marginals,
+from .matching import (PEAK, as_walk, expected_matches, highest, in_shares, lattice_loglik, lowest, place_marginals,
                                scaled_densities)
 from .messages import backward_messages, forward_messages
 from .model import HMMOP, Categorical, Gaussian, Poisson, Sequences, as_n_steps, as_sequences
@@ -73,6 +74,7 @@ def smooth_logs(log_start, log_T, log_b, gamma):
 
 # %% ../nbs/06_inference.ipynb #b4183ebe
 LOW = np.log(1e-200) # a scale below this means that digits were lost
+SURE = -600. # a list that is likelier than this, beside its likeliest labels, cannot have lost any
 
 @njit(cache=True, error_model="numpy")
 def smooth_one(start, T, log_start, log_T, log_b, gamma):
@@ -86,11 +88,11 @@ def smooth_one(start, T, log_start, log_T, log_b, gamma):
         if largest > -np.inf: b[k] = np.exp(log_b[k] - largest)
     alpha, log_c = forward_messages(start, T, b)
     if log_c.min() > LOW:
-        if len(gamma) == 0: return top + log_c.sum()
-        gamma[:] = alpha * backward_messages(T, b, log_c)
-        sound = 0
-        for k in range(K): sound += abs(gamma[k].sum() - 1) < 1e-9
-        if sound == K: return top + log_c.sum()
+        if len(gamma) == 0 and log_c.sum() > SURE: return top + log_c.sum()
+        beta = backward_messages(T, b, log_c)
+        if beta.max() < PEAK:
+            if len(gamma): gamma[:] = alpha * beta
+            return top + log_c.sum()
     return smooth_logs(log_start, log_T, log_b, gamma)[0]
 
 @njit(cache=True, nogil=True)
@@ -249,9 +251,11 @@ def best_match(task, room=ROOM):
     return out
 
 # %% ../nbs/06_inference.ipynb #669b4bc0
+NOWHERE = np.zeros((0, 0)) # no places asked for
+
 @njit(cache=True)
-def log_expect(work, N, K, walk, seen, gamma):
-    "Log-likelihood of one sequence given its length; adds the state probabilities of its observations to `gamma`, if it has rows."
+def log_expect(work, N, K, walk, seen, gamma, places):
+    "Log-likelihood of one sequence given its length; adds the state probabilities of its observations to `gamma` and those of their places to `places`, if they have rows."
     if N == 0: return 0.
     total, M = log_sum(log_forward(work, N, K, walk, seen, True)), len(work.slices) - 1
     if len(gamma) == 0 or total == -np.inf: return total
@@ -265,32 +269,37 @@ def log_expect(work, N, K, walk, seen, gamma):
             for k in range(was, before + 1):
                 omit = walk.psi[s] + beta[s, k - lo] if k >= lo else -np.inf
                 take = seen[s, k] + beta[s, k + 1 - lo] if k < K else -np.inf
-                if k < K: gamma[k, s] += np.exp(v[s, k - was] + take - total)
+                if k < K:
+                    here = np.exp(v[s, k - was] + take - total)
+                    gamma[k, s] += here
+                    if len(places): places[k, t] += here
                 u[s, k - was] = either(omit, take, True)
         if t > 0: log_mix(walk.TT, u, before - was + 1, beta, True)
     return total
 
 @njit(cache=True)
-def expect_in_logs(log_b, N, walk, room, gamma):
+def expect_in_logs(log_b, N, walk, room, gamma, places):
     "The safe road for one sequence of known length."
     K = len(log_b)
-    return log_expect(log_lattice(len(walk.psi), N, K, room), N, K, walk, np.ascontiguousarray((log_b + walk.keep).T), gamma)
+    return log_expect(log_lattice(len(walk.psi), N, K, room), N, K, walk, np.ascontiguousarray((log_b + walk.keep).T), gamma, places)
 
 # %% ../nbs/06_inference.ipynb #2585e21a
 def lattice_sums(task, marginals=False):
     "Log-likelihoods and, if asked for, state probabilities `(n, S)`, with the length known."
     b, top = scaled_densities(task.model.emission, task.sequences.values) if len(task.log_b) else (task.log_b, np.zeros(0))
     walk, offsets, n_steps = as_walk(task.model.start, task.model.T, task.model.psi), task.sequences.offsets, task.n_steps
-    gamma = np.zeros((0, task.model.n_states))
-    if marginals: *_, gamma, out = expected_matches(b, offsets, n_steps, walk)
-    else: out = lattice_loglik(b, offsets, n_steps, walk)
-    doubtful = ~np.isfinite(out) | (out < -np.maximum(600, 8 * n_steps)) | (is_off(gamma, offsets) if marginals else False)
+    gamma, peak = np.zeros((0, task.model.n_states)), np.zeros(len(n_steps))
+    if marginals: *_, gamma, out = expected_matches(b, offsets, n_steps, walk, peak=peak)
+    else:
+        out = lattice_loglik(b, offsets, n_steps, walk)
+        for i in np.flatnonzero((out < SURE) & np.isfinite(out)): expected_matches(b[offsets[i]:offsets[i + 1]], offsets[i:i + 2] - offsets[i], n_steps[i:i + 1], walk, peak=peak[i:i + 1])
+    doubtful = ~np.isfinite(out) | ~(peak < PEAK) | (is_off(gamma, offsets) if marginals else False)
     with np.errstate(invalid="ignore"): out = out + np.array([top[a:z].sum() for a, z in zip(offsets, offsets[1:])])
     logs = log_walk(task.model)
     for i in np.flatnonzero(doubtful):
         own = slice(offsets[i], offsets[i + 1])
         gamma[own] = 0.
-        out[i] = expect_in_logs(task.log_b[own], n_steps[i], logs, ROOM, gamma[own])
+        out[i] = expect_in_logs(task.log_b[own], n_steps[i], logs, ROOM, gamma[own], NOWHERE)
     return out, gamma
 
 def is_off(gamma, offsets):
@@ -432,9 +441,11 @@ def position_marginals(
     b, _ = scaled_densities(task.model.emission, task.sequences.values) if len(task.log_b) else (task.log_b, 0)
     walk, off = as_walk(task.model.start, task.model.T, task.model.psi), task.sequences.offsets
     out = [place_marginals(b[off[i]:off[i + 1]], int(N), walk) for i, N in enumerate(task.n_steps)]
+    logs = log_walk(task.model)
     for i, p in enumerate(out):
-        if not (np.abs(p.sum(1) - 1) < 1e-6).all():
-            raise ValueError(f"sequences: sequence {i} is so improbable under the model that the law of its places is lost to rounding; use place, or widen the emissions")
+        if (np.abs(p.sum(1) - 1) < 1e-8).all(): continue
+        p[:] = 0. # the scaled lattice has lost digits
+        expect_in_logs(task.log_b[off[i]:off[i + 1]], task.n_steps[i], logs, ROOM, np.zeros((len(p), task.model.n_states)), p)
     return out
 
 # %% ../nbs/06_inference.ipynb #61458317

@@ -6,6 +6,7 @@
 __all__ = ['fit_known', 'fit_naive', 'fit_random', 'fit_analytic']
 
 # %% ../nbs/02_known_gaps.ipynb #b4aa1e1b
+#| code-fold: true
 import hashlib
 from dataclasses import replace
 from typing import NamedTuple

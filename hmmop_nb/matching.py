@@ -6,6 +6,7 @@
 __all__ = ['fit_matching']
 
 # %% ../nbs/03_matching.ipynb #de3c3b9f
+#| code-fold: true
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from numba import njit
 from .model import Sequences, as_n_steps, check_psi, uniforms
 from .driver import run_chains, sweep_rng
 from .known_gaps import LOG_DENSITY, PURPOSE_INIT, PURPOSE_PARAMETERS, ChainSampler, State, place_randomly, prepare
-from .messages import apart, draw_paths, in_shares, layout
+from .messages import apart, draw_paths, in_shares, layout, together
 from .parameters import (Prior, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_prior_psi, log_prior_T,
                                  log_rows, spread)
 from .posterior import as_plain
@@ -77,7 +78,7 @@ def move_all_places(states, begins, positions, offsets, b, weight, inner, accept
     return taken.sum() / max(1, len(taken) * inner)
 
 # %% ../nbs/03_matching.ipynb #709c69bc
-RESCALE, CAP = 8, 1e30
+RESCALE, CAP, PEAK = 8, 1e30, 1e250
 
 @njit(cache=True, inline="always")
 def lowest(t, N, K):
@@ -371,7 +372,7 @@ def draw_matches(b, offsets, n_steps, walk, key, sweep, states=False, room=ROOM)
     begins = np.r_[0, np.cumsum(n_steps)]
     walks, log_likelihood = np.zeros(begins[-1] if states else 0, np.int64), np.empty(len(n_steps))
     in_shares(draw_share, b, offsets, n_steps, begins, walk, np.uint64(key), sweep, room, tally, labels, places, walks, log_likelihood)
-    return Match(*(a.sum(0) for a in tally), labels, places, walks, log_likelihood)
+    return Match(*map(together, tally), labels, places, walks, log_likelihood)
 
 # %% ../nbs/03_matching.ipynb #80245079
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
@@ -400,10 +401,10 @@ def add_transitions(prev, u, width, T, n):
 # %% ../nbs/03_matching.ipynb #f3cf5dcb
 @njit(cache=True, error_model="numpy")
 def expect_walk(work, b, N, walk, q, omit, take, n, first, omitted, marginals, places):
-    "Add the expected counts of one sequence; its log-likelihood."
+    "Add the expected counts of one sequence; its log-likelihood and the largest `q`."
     S, K, M = len(walk.psi), len(b), len(work.slices) - 1
-    loglik = forward(work, b, N, walk)
-    if N == 0 or not loglik > -np.inf: return loglik
+    loglik, peak = forward(work, b, N, walk), 0.
+    if N == 0 or not loglik > -np.inf: return loglik, peak
     top = 1 / column_sum(work.slices[(N - 1) % M + 1], S)
     for s in range(S):
         for j in range(18): q[s, j] = top if j == 1 else 0.
@@ -412,6 +413,7 @@ def expect_walk(work, b, N, walk, q, omit, take, n, first, omitted, marginals, p
         prev, here, was = work.slices[t % M], work.slices[t % M + 1], lowest(t - 1, N, K)
         width, before = highest(t, K) - lowest(t, N, K) + 1, highest(t - 1, K) - was + 1
         for s in range(S):
+            for j in range(width): peak = max(peak, q[s, 1 + j])
             for j in range(width): q[s, 1 + j] *= here[S + 1, j]
         split(prev, q, t, N, K, walk, work.seen, omit, take)
         arrive(prev, work.v, t, N, K, walk)
@@ -428,11 +430,11 @@ def expect_walk(work, b, N, walk, q, omit, take, n, first, omitted, marginals, p
             mix(walk.TT, omit, padded(before), q)
         else:
             for s in range(S): first[s] += walk.start[s] * omit[s, 0]
-    return loglik
+    return loglik, peak
 
 # %% ../nbs/03_matching.ipynb #d8e0daec
 @njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def expect_share(share, shares, b, offsets, n_steps, walk, room, n, first, omitted, marginals, log_likelihood):
+def expect_share(share, shares, b, offsets, n_steps, walk, room, n, first, omitted, marginals, log_likelihood, peak):
     "Expected counts of every `shares`-th block of sequences, one sum for each block."
     nowhere, work = np.zeros((0, 0)), scratch(len(walk.psi), 0, 0, 0, 0)
     for c in range(share, len(n), shares):
@@ -441,7 +443,7 @@ def expect_share(share, shares, b, offsets, n_steps, walk, room, n, first, omitt
         q, omit, take = np.zeros(work.v.shape), np.zeros(work.v.shape), np.zeros(work.v.shape)
         for i in range(c * BLOCK, last):
             a, z = offsets[i], offsets[i + 1]
-            log_likelihood[i] = expect_walk(work, b[a:z], n_steps[i], walk, q, omit, take, n[c], first[c], omitted[c], marginals[a:z], nowhere)
+            log_likelihood[i], peak[i] = expect_walk(work, b[a:z], n_steps[i], walk, q, omit, take, n[c], first[c], omitted[c], marginals[a:z], nowhere)
 
 class Expected(NamedTuple):
     "Posterior expectations given the parameters, walks and placements summed out."
@@ -452,14 +454,14 @@ class Expected(NamedTuple):
     marginals: np.ndarray # `(observations, S)` posterior state probabilities of each observation
     log_likelihood: np.ndarray # `(n_sequences,)`, without the logs of `scaled_densities`
 
-def expected_matches(b, offsets, n_steps, walk, room=ROOM):
-    "Expected counts of all sequences, given the parameters."
+def expected_matches(b, offsets, n_steps, walk, room=ROOM, peak=None):
+    "Expected counts of all sequences, given the parameters; the largest `q` of each goes to `peak`."
     b, offsets, n_steps = lattice_data(b, offsets, n_steps)
     S, blocks = len(walk.psi), -(-len(n_steps) // BLOCK)
     n, first, omitted = (apart(blocks, *shape, dtype=float) for shape in ((S, S), (S,), (S,)))
     marginals, log_likelihood = np.zeros((len(b), S)), np.empty(len(n_steps))
-    in_shares(expect_share, b, offsets, n_steps, walk, room, n, first, omitted, marginals, log_likelihood)
-    return Expected(n.sum(0), first.sum(0), marginals.sum(0), omitted.sum(0), marginals, log_likelihood)
+    in_shares(expect_share, b, offsets, n_steps, walk, room, n, first, omitted, marginals, log_likelihood, np.empty(len(n_steps)) if peak is None else peak)
+    return Expected(together(n), together(first), marginals.sum(0), together(omitted), marginals, log_likelihood)
 
 # %% ../nbs/03_matching.ipynb #c7b160c2
 def place_marginals(
@@ -468,12 +470,12 @@ def place_marginals(
     walk, # From `as_walk`
     room=ROOM, # Bytes of slices to keep
 ): # `(K, N)`: probability that observation `k` was made at step `t`
-    "Posterior law of the place of each observation of one sequence."
+    "Posterior law of the place of each observation of one sequence; not a number if digits were lost."
     S, K = len(walk.psi), len(b)
     work = room_for(scratch(S, 0, 0, 0, 0), 0, 1, np.array([0, K]), np.array([n_steps]), room)
     spare, out = [np.zeros(work.v.shape) for _ in range(3)], np.zeros((K, n_steps))
-    expect_walk(work, b, n_steps, walk, *spare, np.zeros((S, S)), np.zeros(S), np.zeros(S), np.zeros((K, S)), out)
-    return out
+    _, peak = expect_walk(work, b, n_steps, walk, *spare, np.zeros((S, S)), np.zeros(S), np.zeros(S), np.zeros((K, S)), out)
+    return out if peak < PEAK else np.full_like(out, np.nan)
 
 # %% ../nbs/03_matching.ipynb #f8b38cff
 MatchState = NamedTuple("MatchState", [*State.__annotations__.items(), ("places", np.ndarray)]) # places: only where W is part of the chain

@@ -6,6 +6,7 @@
 __all__ = ['step_weights']
 
 # %% ../nbs/01c_messages.ipynb #abda7496
+#| code-fold: true
 import os
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple
@@ -413,10 +414,15 @@ def draw_share(share, shares, data, chain, weights, key, sweep, lanes, tally, lo
                 log_likelihood[group[l]] = scratch.lane[5, l] + np.log(scratch.lane[4, l])
 
 # %% ../nbs/01c_messages.ipynb #e39df67a
+CACHE_LINE = 8 # numbers of 8 bytes
+
 def apart(n, *shape, dtype=np.int64):
-    "`n` arrays of zeros, far enough apart that threads which write to different ones do not share a cache line."
-    size = int(np.prod(shape))
-    return np.zeros((n, size + 8), dtype)[:, :size].reshape(n, *shape)
+    "`n` arrays of zeros, each row with a cache line to spare, so that threads which write to different arrays do not get into each other's way."
+    return np.zeros((n, *shape[:-1], shape[-1] + CACHE_LINE if shape[-1] else 0), dtype)
+
+def together(a):
+    "The sum of such arrays."
+    return np.ascontiguousarray(a.sum(0)[..., :max(0, a.shape[-1] - CACHE_LINE)])
 
 HELPERS = {} # the threads of this process; a forked one has none of its parent's
 
@@ -463,7 +469,7 @@ def draw_paths(
     chain = Hidden(np.array(start, float), np.array(T, float), np.c_[T, np.ones(S)], seen, np.array(omitted, float))
     log_likelihood, drawn = np.zeros(len(data.steps)), np.zeros(data.begins[-1] if states else 0, np.int16)
     in_shares(draw_share, data, chain, weights, np.uint64(key), sweep, min(lanes, len(data.steps)), tally, log_likelihood, drawn, most=blocks)
-    n, *others = (a.sum(0) for a in tally)
+    n, *others = map(together, tally)
     return Paths(n[:, :S].copy(), *others, log_likelihood, drawn)
 
 # %% ../nbs/01c_messages.ipynb #ce9f7333

@@ -6,6 +6,7 @@
 __all__ = ['Matches', 'every_match', 'Shares', 'exact_shares', 'exact_observed', 'Grid', 'grid_posterior', 'known_log_likelihood']
 
 # %% ../nbs/01e_oracles.ipynb #a54382b6
+#| code-fold: true
 import itertools
 from math import comb
 from typing import NamedTuple

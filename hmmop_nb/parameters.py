@@ -6,6 +6,7 @@
 __all__ = ['Prior']
 
 # %% ../nbs/01d_parameters.ipynb #43dacac7
+#| code-fold: true
 from dataclasses import dataclass, fields
 
 import matplotlib.pyplot as plt

@@ -6,6 +6,7 @@
 __all__ = ['Posterior']
 
 # %% ../nbs/01a_posterior.ipynb #35745689
+#| code-fold: true
 import html
 import json
 from dataclasses import dataclass, field, replace

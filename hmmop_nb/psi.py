@@ -6,6 +6,7 @@
 __all__ = ['Identifiability', 'identifiability', 'SequencePsi', 'fit_sequence_psi']
 
 # %% ../nbs/05_psi.ipynb #b2c03a9e
+#| code-fold: true
 from dataclasses import dataclass
 
 import numpy as np

@@ -54,6 +54,11 @@ def test_slice_of_ignorable(errors):
     assert e["known"] < e["gaps"] and e["gaps, sparse"] < .8 * e["gaps"] # known places tell more; a sparse prior makes up for much of it
 
 
+def test_slice_of_printed(errors):
+    e = errors("printed", .5, seeds=(0,))
+    assert e["gaps, printed", "truth"] < .7 * e["matching, printed", "truth"] # after 80 iterations Matching is still far away
+
+
 def test_slice_of_leak(errors):
     e = errors("leak", .8, "multipartite, leak", (0,))
     assert .25 < e["naive", "truth"] < .7 # not 1.6
