@@ -89,6 +89,7 @@ def slice_step(
 ):
     "One draw that leaves the law with this log density unchanged."
     height = log_density(x) - rng.exponential()
+    if not height > -np.inf: return x # nothing lies below minus infinity
     low = x - width * rng.random()
     high = low + width
     while log_density(low) > height: low -= width
