@@ -17,6 +17,7 @@ __all__ = ['CLEAR', 'HAZY', 'CLEAR3', 'NORMAL', 'COUNTS', 'SYMBOLS', 'UNKNOWN', 
            'score_rows']
 
 # %% ../nbs/12_trust.ipynb #4229a4e8
+#| code-fold: true
 import inspect
 import textwrap
 import zlib
