@@ -223,15 +223,29 @@ def parameters(fn, code):
     return rows
 
 
+def source_text(name, source):
+    "The code of what is documented, found by its link to the source; empty if it cannot be found."
+    import importlib, inspect
+    from operator import attrgetter
+    module = re.search(r'/blob/[^/]+/(.+)\.py', source or '')
+    if not module: return ''
+    try: return inspect.getsource(attrgetter(name)(importlib.import_module(module[1].replace('/', '.'))))
+    except (AttributeError, TypeError): return ''
+
+
+def starred(rows, name, source):
+    "Rows with what the code says of `*args` and `**keywords`, whose comments nbdev's show_doc leaves out."
+    from nbdev.doclinks import NbdevLookup
+    if not any(r[0].startswith('*') and not r[3] for r in rows): return rows
+    said = dict(re.findall(r'^\s*(\*+\w+),?\s*# (.*)$', source_text(name, source), re.M))
+    return [(n, t, d, details or NbdevLookup().link_line(said.get(n, ''))) for n, t, d, details in rows]
+
+
 def fields(name, source):
     "The same rows for the fields of a dataclass or NamedTuple, whose comments nbdev's show_doc leaves out."
-    import importlib, inspect
     from nbdev.doclinks import NbdevLookup
-    module = re.search(r'/blob/[^/]+/(.+)\.py', source or '')
-    if not module: return []
-    obj = getattr(importlib.import_module(module[1].replace('/', '.')), name, None)
-    if not inspect.isclass(obj): return []
-    text = inspect.getsource(obj)
+    text = source_text(name, source)
+    if not re.match(r'(@.*\n)*class ', text): return []
     lines, link, rows = text.split('\n'), NbdevLookup().link_line, []
     for node in ast.parse(text).body[0].body:
         if not isinstance(node, ast.AnnAssign): continue
@@ -260,6 +274,7 @@ def show_doc(text):
     try: rows = parameters(ast.parse(code + '\n    pass').body[0], code)
     except SyntaxError: rows = None  # a default that is no expression: leave nbdev's own text
     if rows is not None:
+        rows = starred(rows, name, source)
         if not any(r[3] for r in rows): rows = fields(name, source) or rows
         told = any(r[3] for r in rows)  # then the table has the types
         args = [n + ('' if told or not t else f': {t}') + (f'={d}' if d else '') for n, t, d, _ in rows if n != 'Returns']

@@ -1,5 +1,5 @@
 """The sidebar holds every page, and the adapter from Quarto's Markdown to MyST does what Quarto does."""
-import configparser, importlib.util, json
+import configparser, importlib.util, json, re
 from pathlib import Path
 
 import pytest, yaml
@@ -90,6 +90,15 @@ def test_show_doc():
     assert '### thin\n\n[source](https://x/y.py#L1){.source-link}\n\n```python\nthin(T, psi=0.5, rng=None)\n```' in text
     assert '| `T` | `ndarray` |  | Chain $P(x\\|y)$ |' in text and '| Returns | `ndarray` |  | Observed chain |' in text
     assert 'NoneType' not in text
+
+
+def test_show_doc_tells_keywords_and_fields():
+    "nbdev leaves out the comments beside **keywords and the fields of a tuple: they come from the code."
+    block = lambda name, module, code: site.show_doc(f'---\n\n[source](https://x/blob/main/{module}.py#L1){{target="_blank"}}\n\n### {name}\n\n```python\n{code}\n```\n\n*Said.*')
+    text = block('fit_random', 'hmmop_nb/known_gaps', 'def fit_random(\n    sequences, # Lists\n    **known\n):')
+    assert re.search(r'\| `\*\*known` \|.*Further keywords of .*`fit_known`', text), text
+    text = block('Experiment', 'hmmop_nb/experiments', 'def Experiment(\n    name:str, figure:str\n)->None:')
+    assert re.search(r'\| `figure` \|.*Where it is in the paper \|', text), text
 
 
 def test_slug_is_pandocs():
