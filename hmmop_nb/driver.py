@@ -271,7 +271,7 @@ def begin(sampler, plan, seed, n_chains, path):
 
 # %% ../nbs/01b_driver.ipynb #1b1b9963
 def run_chains(
-    sampler, # An object with `init`, `step`, `record` and `fingerprint`, as described on top of this page
+    sampler, # An object with `init`, `step`, `record` and `fingerprint`, as the page on the driver describes
     *,
     draws=1000, # Draws to keep of each chain
     warmup=500, # Sweeps before the first of them, in which the sampler may adapt

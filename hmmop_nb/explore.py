@@ -55,13 +55,13 @@ def explore(
 def still(
     name="thinning", # As in `explore`
     values=None, # Values of the knob that the slider moves; `None` for the usual ones
-    dpi=60, # Resolution of the frames
+    dpi=96, # Resolution of the frames
     **fixed, # Further arguments of the drawing function
 ): # An IPython `HTML` object that works without a kernel and without a network
-    "The same explorer for a static page: frames behind a plain slider."
+    "The same explorer for a static page: frames behind a plain slider, which begins in the middle."
     chosen = find_explorer(name)
     values = list(chosen.values if values is None else values)
-    return frame_slider([chosen.draw(**{chosen.knob: v}, **fixed) for v in values], [f"{v:g}" for v in values], chosen.text, dpi)
+    return frame_slider([chosen.draw(**{chosen.knob: v}, **fixed) for v in values], [f"{v:g}" for v in values], chosen.text, dpi, len(values) // 2)
 
 # %% ../nbs/10_explore.ipynb #ff95fbe0
 def draw_thinning(
@@ -141,7 +141,7 @@ def draw_learning(
         low, mid, high = np.quantile(post.T.reshape(-1, 9), [.05, .5, .95], axis=0)
         ax.errorbar(places + shift, mid, [mid - low, high - mid], fmt="o" if shift < 0 else "D", color=METHOD_COLORS[name], ms=4, capsize=3, label=name.removeprefix("Exact "))
     ax.hlines(T.ravel(), places - .4, places + .4, color="0.15", lw=1.2, label="truth")
-    ax.set(xticks=places, xticklabels=names, ylim=(0, 1), ylabel="probability", xlabel="transition", title=f"{n_sequences} sequences")
+    ax.set(xticks=places, xticklabels=names, ylim=(0, 1), ylabel="probability", xlabel="transition", title=f"{n_sequences} sequence{'' if n_sequences == 1 else 's'}")
     ax.legend(loc="upper center", ncols=3, bbox_to_anchor=(.5, -.18))
     return fig
 
@@ -157,7 +157,7 @@ EXPLORERS["learning"] = Explorer(draw_learning, learning_knobs, "n_sequences", L
 def draw_wrong_psi(
     psi_assumed=.5, # What the method is told
     psi_true=.5, # What is true
-    T=None, # Transition matrix; `None` is the ring of the page
+    T=None, # Transition matrix; `None` is a ring of five states
 ): # A figure
     "The truth, what is learned with the wrong `psi`, and the error over all values of it."
     T = .1 * np.eye(5) + .8 * np.roll(np.eye(5), 1, 1) + .1 * np.roll(np.eye(5), 2, 1) if T is None else check_stochastic(T)

@@ -291,7 +291,7 @@ def fit(
     emission="auto", # `"gaussian"`, `"categorical"`, `"poisson"` (learned), `"states"` (seen as they are), an emission object (known), or `"auto"`
     start=None, # Law of the first latent state if known; `None` learns it
     prior=Prior(), # What is believed beforehand; `Prior(T="sparse")` learns how sparse `T` is
-    draws=1000, # Draws to keep of each chain; not used by EM, as are the next two
+    draws=1000, # Draws to keep of each chain; not used by EM, nor are the next two
     warmup=500, # Sweeps before them
     chains=4, # Independent chains
     seed=None, # An int or a `Generator`

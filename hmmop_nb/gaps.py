@@ -686,7 +686,7 @@ def fit_gaps(
     sequences, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     psi, # Omission probability, a number or one per state; `nan` entries are learned
     *,
-    variant="collapsed", # `"collapsed"`, `"augmented"` or `"paper"`: see the table above
+    variant="collapsed", # `"collapsed"`, `"augmented"` (draws the omitted walks) or `"paper"` (Algorithm 3 as printed)
     n_states=None, # Number of states; needed when emissions are learned
     emission="gaussian", # `"gaussian"`, `"categorical"`, `"poisson"` (learned) or an emission object (known)
     start=None, # Law of the first latent state if known; `None` learns it

@@ -278,19 +278,21 @@ def frame_slider(
     labels, # A short label for each
     name="frame", # What the slider changes, for the label and for screen readers
     dpi=72, # Resolution of the frames
+    first=0, # Frame that is shown at the beginning
 ): # An IPython `HTML` object that works without a kernel and without a network
     "Show figures behind a slider on a static page."
     from IPython.display import HTML
     figures, labels = list(figures), [html.escape(str(label)) for label in labels]
     if not figures or len(figures) != len(labels): raise ValueError(f"labels: {len(labels)} of them for {len(figures)} figures; give one each")
+    if not 0 <= first < len(figures): raise ValueError(f"first: there is no frame {first}; they are 0 to {len(figures) - 1}")
     frames = []
     for i, (fig, label) in enumerate(zip(figures, labels)):
         png = io.BytesIO()
         fig.savefig(png, format="png", dpi=dpi, metadata={"Software": None})
         plt.close(fig)
-        frames.append(f'<img alt="{html.escape(name)} {label}" data-label="{label}" style="display:{"none" if i else "block"}" '
+        frames.append(f'<img alt="{html.escape(name)} {label}" data-label="{label}" style="display:{"block" if i == first else "none"}" '
                       f'src="data:image/png;base64,{base64.b64encode(png.getvalue()).decode()}">')
     script = ("const box=this.closest('.frame-slider');box.querySelectorAll('img').forEach((m,i)=>{m.style.display=i==this.value?'block':'none';"
               "if(i==this.value)box.querySelector('output').value=m.dataset.label})")
-    return HTML(f'<div class="frame-slider"><label>{html.escape(name)} <input type="range" min="0" max="{len(frames) - 1}" value="0" step="1" '
-                f'oninput="{script}"></label> <output>{labels[0]}</output>{"".join(frames)}</div>')
+    return HTML(f'<div class="frame-slider"><label>{html.escape(name)} <input type="range" min="0" max="{len(frames) - 1}" value="{first}" step="1" '
+                f'oninput="{script}"></label> <output>{labels[first]}</output>{"".join(frames)}</div>')

@@ -74,6 +74,11 @@ async function checkPage(context, origin, name) {
   for (const t of seen.untypeset) problems.push(`formula not typeset: ${t}`)
   for (const t of seen.mathErrors) problems.push(`formula with an error: ${t}`)
   for (const t of new Set(seen.leftovers)) problems.push(`raw markup in the text: ${t}`)
+  const hidden = await page.evaluate(() => { // furo's list of pages scrolls by itself
+    const here = document.querySelector('.sidebar-scroll .current-page > a')?.getBoundingClientRect()
+    return here && (here.top < 0 || here.bottom > innerHeight)
+  })
+  if (hidden) problems.push('the list of pages does not show where the reader is')
   if (opt.shots) await shoot(page, name)
   await page.setViewportSize({ width: 390, height: 900 })
   // furo scrolls its content, not the document

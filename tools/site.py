@@ -233,12 +233,20 @@ def source_text(name, source):
     except (AttributeError, TypeError): return ''
 
 
-def starred(rows, name, source):
-    "Rows with what the code says of `*args` and `**keywords`, whose comments nbdev's show_doc leaves out."
+def completed(rows, name, source):
+    "Rows with what nbdev's show_doc leaves out and the code says: comments of `**keywords` and of the result, defaults as written."
     from nbdev.doclinks import NbdevLookup
-    if not any(r[0].startswith('*') and not r[3] for r in rows): return rows
-    said = dict(re.findall(r'^\s*(\*+\w+),?\s*# (.*)$', source_text(name, source), re.M))
-    return [(n, t, d, details or NbdevLookup().link_line(said.get(n, ''))) for n, t, d, details in rows]
+    from textwrap import dedent
+    text = dedent(source_text(name, source))
+    try: fn = ast.parse(text).body[0]
+    except (SyntaxError, IndexError): return rows, set()
+    if not isinstance(fn, ast.FunctionDef): return rows, set()
+    said, link = dict(re.findall(r'^\s*(\*+\w+),?\s*# (.*)$', text, re.M)), NbdevLookup().link_line
+    written = {r[0]: r[2] for r in parameters(fn, '')}
+    rows = [(n, t, written.get(n, d), details or link(said.get(n, ''))) for n, t, d, details in rows]
+    returned = re.search(r'^\):\s*# (.*)$', text, re.M)
+    if returned and not any(r[0] == 'Returns' for r in rows): rows.append(('Returns', '', '', link(returned[1])))
+    return rows, {arg.arg for arg in fn.args.kwonlyargs} if not fn.args.vararg else set()
 
 
 def fields(name, source):
@@ -274,10 +282,12 @@ def show_doc(text):
     try: rows = parameters(ast.parse(code + '\n    pass').body[0], code)
     except SyntaxError: rows = None  # a default that is no expression: leave nbdev's own text
     if rows is not None:
-        rows = starred(rows, name, source)
+        rows, by_name = completed(rows, name, source)
         if not any(r[3] for r in rows): rows = fields(name, source) or rows
         told = any(r[3] for r in rows)  # then the table has the types
         args = [n + ('' if told or not t else f': {t}') + (f'={d}' if d else '') for n, t, d, _ in rows if n != 'Returns']
+        first = next((i for i, r in enumerate(rows) if r[0] in by_name), None)
+        if first is not None: args.insert(first, '*')
         short = f'{name}({", ".join(args)})'
         code = short if len(short) < 80 else f'{name}(\n    ' + ',\n    '.join(args) + ')'
         if told: table = '\n\n:::{container} parameters\n\n' + parameter_table(rows) + '\n:::\n'
@@ -465,7 +475,16 @@ def write_sources(root, proc, src, npm, base):
     shutil.copytree(es5/'input'/'tex'/'extensions', static/'mathjax'/'input'/'tex'/'extensions')
     shutil.copy2(es5/'tex-svg.js', static/'mathjax')
     if (proc/'styles.css').exists(): shutil.copy2(proc/'styles.css', static)
+    (static/'sidebar.js').write_text(SIDEBAR, encoding='utf-8')
     return pages
+
+
+# the list of pages is longer than the screen: show the part where the reader is, without moving the page itself
+SIDEBAR = """document.addEventListener('DOMContentLoaded', () => {
+  const box = document.querySelector('.sidebar-scroll'), here = box?.querySelector('.current-page')
+  if (here) box.scrollTop += here.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3
+})
+"""
 
 
 def sphinx_settings(cfg, static):
@@ -487,7 +506,7 @@ def sphinx_settings(cfg, static):
         math_eqref_format='Equation {number}', mathjax_path='mathjax/tex-svg.js',
         mathjax3_config=dict(options=dict(ignoreHtmlClass='.*', processHtmlClass='math')),
         html_theme='furo', html_title=cfg['title'], html_static_path=[str(static)],
-        html_css_files=['styles.css'] if (static/'styles.css').exists() else [],
+        html_css_files=['styles.css'] if (static/'styles.css').exists() else [], html_js_files=['sidebar.js'],
         html_baseurl=f"{cfg['doc_host']}{cfg['doc_baseurl']}/", html_copy_source=False, html_use_index=False,
         html_theme_options=dict(
             source_repository=cfg['git_url'], source_branch=cfg['branch'], source_directory=f"{cfg['nbs_path']}/",

@@ -97,6 +97,9 @@ def test_show_doc_tells_keywords_and_fields():
     block = lambda name, module, code: site.show_doc(f'---\n\n[source](https://x/blob/main/{module}.py#L1){{target="_blank"}}\n\n### {name}\n\n```python\n{code}\n```\n\n*Said.*')
     text = block('fit_random', 'hmmop_nb/known_gaps', 'def fit_random(\n    sequences, # Lists\n    **known\n):')
     assert re.search(r'\| `\*\*known` \|.*Further keywords of .*`fit_known`', text), text
+    assert 'fit_random(sequences, **known)' in text
+    text = block('fit_em', 'hmmop_nb/em', 'def fit_em(\n    sequences, # Lists\n    prior:Prior=Prior(T=array(1.)), # Beliefs\n):')
+    assert 'fit_em(sequences, *, prior=Prior())' in text
     text = block('Experiment', 'hmmop_nb/experiments', 'def Experiment(\n    name:str, figure:str\n)->None:')
     assert re.search(r'\| `figure` \|.*Where it is in the paper \|', text), text
 
