@@ -475,15 +475,18 @@ def write_sources(root, proc, src, npm, base):
     shutil.copytree(es5/'input'/'tex'/'extensions', static/'mathjax'/'input'/'tex'/'extensions')
     shutil.copy2(es5/'tex-svg.js', static/'mathjax')
     if (proc/'styles.css').exists(): shutil.copy2(proc/'styles.css', static)
-    (static/'sidebar.js').write_text(SIDEBAR, encoding='utf-8')
+    (static/'site.js').write_text(SCRIPT, encoding='utf-8')
     return pages
 
 
-# the list of pages is longer than the screen: show the part where the reader is, without moving the page itself
-SIDEBAR = """document.addEventListener('DOMContentLoaded', () => {
+# the list of pages is longer than the screen: show the part where the reader is, without moving the page itself;
+# and mark pictures with several panels side by side, which a phone shows at a readable size and scrolls (styles.css)
+SCRIPT = """document.addEventListener('DOMContentLoaded', () => {
   const box = document.querySelector('.sidebar-scroll'), here = box?.querySelector('.current-page')
   if (here) box.scrollTop += here.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3
 })
+addEventListener('load', () => document.querySelectorAll('article img').forEach(
+  picture => picture.classList.toggle('wide', picture.naturalWidth > 2.2 * picture.naturalHeight)))
 """
 
 
@@ -506,7 +509,7 @@ def sphinx_settings(cfg, static):
         math_eqref_format='Equation {number}', mathjax_path='mathjax/tex-svg.js',
         mathjax3_config=dict(options=dict(ignoreHtmlClass='.*', processHtmlClass='math')),
         html_theme='furo', html_title=cfg['title'], html_static_path=[str(static)],
-        html_css_files=['styles.css'] if (static/'styles.css').exists() else [], html_js_files=['sidebar.js'],
+        html_css_files=['styles.css'] if (static/'styles.css').exists() else [], html_js_files=['site.js'],
         html_baseurl=f"{cfg['doc_host']}{cfg['doc_baseurl']}/", html_copy_source=False, html_use_index=False,
         html_theme_options=dict(
             source_repository=cfg['git_url'], source_branch=cfg['branch'], source_directory=f"{cfg['nbs_path']}/",
