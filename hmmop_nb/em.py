@@ -459,7 +459,7 @@ def fit_em(
     return Posterior.from_model(model, best.value, describe(problem, best, climbs, tol, prior, seed))
 
 # %% ../nbs/07_em.ipynb #3a106f5b
-def score(problem, point):
+def gradient_of(problem, point):
     "Slope of the log density in every learned array, entries taken as independent."
     counts = expectations(problem, point)
     over = lambda a, p: np.divide(a, p, out=np.zeros(np.shape(p)), where=p > 0)
@@ -505,7 +505,7 @@ def shift(point, coordinate, h):
 
 def information(problem, point, along):
     "Minus the second derivative of the log density along the coordinates."
-    slope = lambda x: np.array([s[name][place] - (0 if top is None else s[name][top]) for s in [score(problem, x)[0]] for name, place, top in along])
+    slope = lambda x: np.array([s[name][place] - (0 if top is None else s[name][top]) for s in [gradient_of(problem, x)[0]] for name, place, top in along])
     columns = []
     for c in along:
         name, place, top = c
@@ -537,7 +537,7 @@ def standard_errors(
 ): # Dict of arrays shaped like the parameters: standard errors, `nan` at the boundary, and `T_upper`
     "Standard errors of an estimate by `fit_em`, from the observed information."
     problem, point = as_problem(fitted, sequences, emission)
-    slopes, counts = score(problem, point)
+    slopes, counts = gradient_of(problem, point)
     along = coordinates(problem, point, counts, least)
     curvature = information(problem, point, along)
     out = {name: np.full(point[name].shape, np.nan) for name in problem.free}
