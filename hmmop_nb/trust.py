@@ -4,17 +4,12 @@
 
 # %% auto #0
 __all__ = ['CLEAR', 'HAZY', 'CLEAR3', 'NORMAL', 'COUNTS', 'SYMBOLS', 'UNKNOWN', 'TOLD', 'PARTLY', 'EVEN', 'UNEVEN', 'COLLAPSED',
-           'AUGMENTED', 'SETTINGS', 'DRAWS', 'THIN', 'WARMUP', 'SWEEPS', 'STEP', 'CHAIN', 'DENSITY', 'MUTANTS',
-           'CYCLES', 'ROUNDS', 'DIGITS', 'Setting', 'Point', 'draw_emission', 'draw_point', 'Lists', 'simulate',
-           'forward_sum', 'lattice_sum', 'plain_log_likelihood', 'quantities', 'quantities_at', 'rng_of', 'fit_setting',
-           'one_round', 'calibrate', 'rank_tables', 'surprise', 'rank_p', 'rank_band', 'sampler_of', 'go_on',
-           'joint_chain', 'prior_draws', 'mean_and_error', 'Score', 'as_score', 'joint_test', 'rank_scores',
-           'quadrature_test', 'rewritten', 'Mutant', 'infected', 'keep_for_odds', 'accept_sweep', 'closed_interval',
-           'gaps_without_psi', 'gaps_with_keep', 'wrong_bridges', 'lost_beginning', 'start_not_thinned', 'swapped_beta',
-           'new_update', 'no_variance', 'whole_shape', 'rate_without_prior', 'symbols_shifted', 'no_prior_count',
-           'one_row_of_six', 'paths_with', 'forgetful_backward', 'omitted_weigh_one', 'same_numbers', 'no_ratio',
-           'transposed', 'no_jacobian', 'half_gradient', 'always_accept', 'stale_momentum', 'trial', 'worst', 'kinds',
-           'score_rows']
+           'AUGMENTED', 'SETTINGS', 'DRAWS', 'THIN', 'WARMUP', 'SWEEPS', 'STEP', 'CHAIN', 'MUTANTS', 'CYCLES', 'ROUNDS',
+           'DIGITS', 'Point', 'draw_emission', 'draw_point', 'Lists', 'simulate', 'forward_sum', 'lattice_sum',
+           'plain_log_likelihood', 'quantities', 'quantities_at', 'rng_of', 'fit_setting', 'one_round', 'calibrate',
+           'rank_tables', 'surprise', 'rank_p', 'rank_band', 'sampler_of', 'go_on', 'joint_chain', 'prior_draws',
+           'mean_and_error', 'Score', 'joint_test', 'rank_scores', 'quadrature_test', 'rewritten', 'Mutant', 'infected',
+           'trial', 'worst', 'kinds', 'score_rows']
 
 # %% ../nbs/12_trust.ipynb #4229a4e8
 #| code-fold: true
@@ -306,8 +301,12 @@ class Score(NamedTuple):
     p: float # p-value
     size: float # Number of chains or rounds, or effective number of draws
 
-def as_score(value, size, law=norm): return Score(float(value), max(2 * float(law.sf(abs(value))), 1e-15), float(size))
+# %% ../nbs/12_trust.ipynb #e7c0b415
+def as_score(value, size, law=norm):
+    "A number of standard errors with its two-sided p-value."
+    return Score(float(value), max(2 * float(law.sf(abs(value))), 1e-15), float(size))
 
+# %% ../nbs/12_trust.ipynb #2f86a9d3
 def joint_test(setting, cycles):
     "Scores of the joint test by quantity and power, from chains that have so many cycles together."
     chains, prior, out = [joint_chain(setting, CHAIN, number) for number in range(cycles // CHAIN)], prior_draws(setting, cycles), {}
@@ -368,6 +367,7 @@ def infected(mutant):
         yield
 
 # %% ../nbs/12_trust.ipynb #18efcebd
+#| code-fold: true
 def keep_for_odds():
     move = matching.move_all_places
     return {(matching, "move_all_places"): lambda x, begins, w, offsets, b, odds, *rest: move(x, begins, w, offsets, b, odds / (1 + odds), *rest)}
@@ -399,6 +399,7 @@ def start_not_thinned():
     return {(gaps, "observed_chain"): lambda T, start, psi: (*chain(T, start, psi)[:2], start)}
 
 # %% ../nbs/12_trust.ipynb #9e8a5530
+#| code-fold: true
 def swapped_beta():
     draw = parameters.draw_psi
     return {(home, "draw_psi"): lambda given, omitted, observed, *rest: draw(given, observed, omitted, *rest) for home in (known_gaps, matching, gaps)}
@@ -422,6 +423,7 @@ def one_row_of_six():
     return {(gaps, "draw_concentration"): rewritten(gaps, "draw_concentration", ("S * (gammaln(S * np.exp(x))", "(gammaln(S * np.exp(x))"))}
 
 # %% ../nbs/12_trust.ipynb #153c437f
+#| code-fold: true
 def paths_with(*edits):
     draw = rewritten(messages, "draw_paths", *edits)
     return {(home, "draw_paths"): draw for home in (known_gaps, matching, gaps)}
@@ -453,6 +455,7 @@ def stale_momentum():
     return {(gaps, "hmc_move"): lambda *args: move(*args[:-1], 0)}
 
 # %% ../nbs/12_trust.ipynb #a5fb4440
+#| code-fold: true
 MUTANTS = {m.name: m for m in [
     Mutant("keep for odds", "the place of one observation is drawn with κ instead of κ/ψ (paper)", "Matching gibbs: psi", keep_for_odds),
     Mutant("accept or reject", "a sweep of Gibbs draws is accepted or rejected as a whole (paper)", "Matching gibbs: psi", accept_sweep),
@@ -489,7 +492,9 @@ def trial(setting, cycles, rounds):
         except (ValueError, FloatingPointError, IndexError) as error: out[name] = {f"stops: {error}"[:60]: Score(np.nan, 0., 0.)}
     return out
 
-def worst(scores): return min(scores.items(), key=lambda item: item[1].p)
+def worst(scores):
+    "The comparison with the smallest p-value, as a pair of its name and `Score`."
+    return min(scores.items(), key=lambda item: item[1].p)
 
 # %% ../nbs/12_trust.ipynb #4c9ca272
 CYCLES, ROUNDS = 900, 100
