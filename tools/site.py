@@ -258,7 +258,8 @@ def fields(name, source):
     for node in ast.parse(text).body[0].body:
         if not isinstance(node, ast.AnnAssign): continue
         said = re.search(r'# (.*)$', lines[node.lineno - 1])
-        default = ast.unparse(node.value) if node.value else ''
+        made = next((k.value for k in getattr(node.value, 'keywords', []) if k.arg == 'default_factory'), None)
+        default = f'{ast.unparse(made)}()' if made else ast.unparse(node.value) if node.value else ''
         rows.append((node.target.id, ast.unparse(node.annotation), default, link(said[1]) if said else ''))
     return rows if any(r[3] for r in rows) else []
 
@@ -279,11 +280,12 @@ def show_doc(text):
     if not m: return text
     source, level, name, code, doc = m.groups()
     table = ''
+    factory, code = '=<factory>' in code, code.replace('=<factory>', '=...')  # no expression: what is made stands in the code
     try: rows = parameters(ast.parse(code + '\n    pass').body[0], code)
-    except SyntaxError: rows = None  # a default that is no expression: leave nbdev's own text
+    except SyntaxError: rows = None  # another default that is no expression: leave nbdev's own text
     if rows is not None:
         rows, by_name = completed(rows, name, source)
-        if not any(r[3] for r in rows): rows = fields(name, source) or rows
+        if factory or not any(r[3] for r in rows): rows = fields(name, source) or rows
         told = any(r[3] for r in rows)  # then the table has the types
         args = [n + ('' if told or not t else f': {t}') + (f'={d}' if d else '') for n, t, d, _ in rows if n != 'Returns']
         first = next((i for i, r in enumerate(rows) if r[0] in by_name), None)

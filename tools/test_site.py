@@ -104,5 +104,15 @@ def test_show_doc_tells_keywords_and_fields():
     assert re.search(r'\| `figure` \|.*Where it is in the paper \|', text), text
 
 
+def test_show_doc_tells_what_a_field_is_made_of():
+    "nbdev writes `<factory>` for a default that is made anew each time, which is no Python."
+    code = 'def Posterior(\n    T:ndarray, # Transition matrices\n    extra:dict=<factory>, # Other quantities\n)->None:'
+    shown = lambda module: site.show_doc(f'---\n\n[source](https://x/blob/main/{module}.py#L1){{target="_blank"}}\n\n### Posterior\n\n```python\n{code}\n```\n\n*Draws.*')
+    text = shown('hmmop_nb/posterior')
+    assert 'factory' not in text and '->None' not in text and 'extra=dict()' in text and "family='custom'" in text, text
+    assert re.search(r'\| `info` \| `dict` \| `dict\(\)` \| How the draws were made', text), text
+    assert '| `extra` | `dict` | `...` | Other quantities |' in shown('hmmop_nb/model'), 'where the code is not found'
+
+
 def test_slug_is_pandocs():
     assert [site.slug(s) for s in ('HMMOP.sample', '1. What `x` says!', 'plot_omission')] == ['hmmop.sample', 'what-x-says', 'plot_omission']
