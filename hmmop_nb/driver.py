@@ -305,7 +305,7 @@ class SamplingWarning(RuntimeWarning):
     "A run has ended, but its draws should not be used before this was looked at."
 
 # %% ../nbs/01b_driver.ipynb #ff504560
-ENOUGH = 500 # draws of a chain below which nothing is said
+ENOUGH = 500 # draws of a chain below which only interruptions and the sampler's own remarks are reported
 
 def worst_rhat(T):
     "The largest R-hat of the entries of `T`, its place, and how many are above 1.05; `None` without arviz-stats."
