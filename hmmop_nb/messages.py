@@ -26,7 +26,7 @@ def step_weights(
     psi=None, # Omission probability of each state, `(S,)`; `None` is a chain seen at every step
     positions=None, # Steps at which the observations were made, `(K,)`
     n_steps=None, # Latent length
-): # Weights `(N, S)` with largest entry 1 at observed steps, and the log of what was divided out
+): # Weights `(N, S)`, at observed steps densities with largest entry 1, times keep; and the log of what was divided out
     "The weight of each step and state, for one sequence."
     logs = emission.log_likelihood(observations)
     top = logs.max(1) if logs.size else np.zeros(len(logs))
@@ -149,7 +149,7 @@ def log_base(
     emission, # An emission object
     values, # Observations
 ): # `(n,)`, zero unless the family has such a term
-    "The part of the log density that no state can change: $h$ in @eq-curve."
+    "The part of the log density that no state can change: the term h(o)."
     return -gammaln(np.asarray(values, float) + 1) if isinstance(emission, Poisson) else np.zeros(len(values))
 
 # %% ../nbs/01c_messages.ipynb #eb866f6e
