@@ -324,11 +324,23 @@ def number_labels(page, cells):
             page.numbers[label] = f"{dict(fig='Figure', tbl='Table')[kind]} {count[kind]}"
 
 
-def asis(cell):
+def own_source(text, module):
+    "nbdev finds the source by name alone; if the module of this page has that name, the link leads there."
+    import importlib, importlib.util, inspect
+    m = SHOW_DOC.match(text.strip())
+    link = m and m[1] and re.search(r'/blob/[^/]+/(.+)/(\w+)\.py', m[1])
+    if not link or link[2] == module or not importlib.util.find_spec(f"{link[1].replace('/', '.')}.{module}"): return text
+    home = importlib.import_module(f"{link[1].replace('/', '.')}.{module}")
+    thing = getattr(home, m[3], None)
+    if getattr(thing, '__module__', None) != home.__name__: return text
+    return text.replace(m[1], re.sub(r'\w+\.py(#L\w+)?$', f'{module}.py#L{inspect.getsourcelines(thing)[1]}', m[1]), 1)
+
+
+def asis(cell, page):
     "Markdown that a cell printed or displayed."
     texts = [o.get('text') or o.get('data', {}).get('text/markdown') or o.get('data', {}).get('text/html') or ''
              for o in cell.outputs]
-    return '\n\n'.join(show_doc(t) for t in texts)
+    return '\n\n'.join(show_doc(own_source(t, page.doc)) for t in texts)
 
 
 def off(value): return value in (False, 'false')
@@ -385,7 +397,7 @@ def adapt(page):
     out = [v4.new_markdown_cell(title)]
     for cell, opts in cells:
         if cell.cell_type == 'markdown': out.append(v4.new_markdown_cell(to_myst(cell.source, page)))
-        elif opts.get('output') == 'asis': out.append(v4.new_markdown_cell(to_myst(asis(cell), page)))
+        elif opts.get('output') == 'asis': out.append(v4.new_markdown_cell(to_myst(asis(cell, page), page)))
         else: out += code_cell(cell, opts, page)
     for cell in out:
         if cell.cell_type != 'markdown': continue

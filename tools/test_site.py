@@ -114,5 +114,12 @@ def test_show_doc_tells_what_a_field_is_made_of():
     assert '| `extra` | `dict` | `...` | Other quantities |' in shown('hmmop_nb/model'), 'where the code is not found'
 
 
+def test_source_of_the_page_itself():
+    "Two modules have a `score`; the page on inference links its own."
+    text = '---\n\n[source](https://x/blob/main/hmmop_nb/estimator.py#L9){target="_blank"}\n\n### score\n\n```python\ndef score(model):\n```\n\n*Said.*'
+    assert re.search(r'/hmmop_nb/inference\.py#L\d+\)', site.own_source(text, 'inference'))
+    assert site.own_source(text, 'estimator') == site.own_source(text, 'tutorials/weather') == text
+
+
 def test_slug_is_pandocs():
     assert [site.slug(s) for s in ('HMMOP.sample', '1. What `x` says!', 'plot_omission')] == ['hmmop.sample', 'what-x-says', 'plot_omission']
