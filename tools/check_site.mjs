@@ -42,7 +42,7 @@ function inspect() {
     mathErrors: [...document.querySelectorAll('mjx-merror, merror, [data-mml-node="merror"], mjx-container [fill="red"]')]
       .map(e => e.closest('.math')?.textContent.slice(0, 60) ?? e.textContent),
     // Markdown of Quarto that nobody translated
-    leftovers: words.textContent.match(/\$\$|\\\(|\\\[|:::|\{#\w+|\{\.[\w-]+|@(?:eq|fig|tbl|sec)-\w+/g) ?? [],
+    leftovers: words.textContent.match(/\$\$|\\\(|\\\[|:::|\{#\w+|\{\.[\w-]+|@(?:eq|fig|tbl|sec)-\w+|\]\(/g) ?? [],
   }
 }
 

@@ -494,10 +494,12 @@ def write_sources(root, proc, src, npm, base):
 
 
 # the list of pages is longer than the screen: show the part where the reader is, without moving the page itself;
+# cells of tables that hold numbers only do not break their lines;
 # and mark pictures with several panels side by side, which a phone shows at a readable size and scrolls (styles.css)
 SCRIPT = """document.addEventListener('DOMContentLoaded', () => {
   const box = document.querySelector('.sidebar-scroll'), here = box?.querySelector('.current-page')
   if (here) box.scrollTop += here.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3
+  document.querySelectorAll('article td').forEach(cell => cell.classList.toggle('number', /^[-+0-9.,/()±\\s]+$/.test(cell.textContent)))
 })
 addEventListener('load', () => document.querySelectorAll('article img').forEach(
   picture => picture.classList.toggle('wide', picture.naturalWidth > 2.2 * picture.naturalHeight)))
