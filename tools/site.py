@@ -498,7 +498,8 @@ def write_sources(root, proc, src, npm, base):
 # and mark pictures with several panels side by side, which a phone shows at a readable size and scrolls (styles.css)
 SCRIPT = """document.addEventListener('DOMContentLoaded', () => {
   const box = document.querySelector('.sidebar-scroll'), here = box?.querySelector('.current-page')
-  if (here) box.scrollTop += here.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3
+  const above = here && here.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3
+  if (here) box.scrollBy({ top: above, behavior: 'instant' }) // the theme would glide
   document.querySelectorAll('article td').forEach(cell => cell.classList.toggle('number', /^[-+0-9.,/()±\\s]+$/.test(cell.textContent)))
 })
 addEventListener('load', () => document.querySelectorAll('article img').forEach(
