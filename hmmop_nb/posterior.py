@@ -179,6 +179,29 @@ def interval(
     if not 0 < as_floats(prob, "prob").reshape(()) < 1: raise ValueError(f"prob: expected a number between 0 and 1, got {prob!r}")
     return quantile(self, [(1 - prob) / 2, (1 + prob) / 2], of)
 
+# %% ../nbs/01a_posterior.ipynb #9045794b
+def median_rows(
+    draws, # Draws of stochastic rows, `(draw, row, S)`
+):
+    "The stochastic rows with the least mean L1 distance to the draws."
+    x, rows = np.sort(draws, 0), np.arange(draws.shape[1])
+    def quantiles(level):
+        "Entries at one level for each row, between neighbouring draws by straight lines."
+        place = np.clip(level * len(x) - .5, 0, len(x) - 1)
+        below = place.astype(int)
+        low, high = x[below, rows], x[np.minimum(below + 1, len(x) - 1), rows]
+        return low + (place - below)[:, None] * (high - low)
+    low, high = np.zeros(len(rows)), np.ones(len(rows))
+    for _ in range(60):
+        level = (low + high) / 2
+        few = quantiles(level).sum(1) < 1
+        low, high = np.where(few, level, low), np.where(few, high, level)
+    best = quantiles(high)
+    return best / best.sum(1, keepdims=True)
+
+Posterior.median_T = property(lambda self: median_rows(self.T.reshape(-1, *self.T.shape[2:])),
+                              doc="Posterior median of `T`: the stochastic matrix with the least expected L1 distance.")
+
 # %% ../nbs/01a_posterior.ipynb #e7309048
 @method_of(Posterior)
 def model(
