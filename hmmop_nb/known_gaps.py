@@ -151,7 +151,7 @@ LOG_DENSITY = "log-likelihood of the data, hidden states summed over, plus log p
 
 def prepare(sequences, emission, n_states, start, prior):
     "Data, learner and start, checked."
-    if not isinstance(prior, Prior): raise ValueError(f"prior: expected a Prior, got {type(prior).__name__}; try Prior(T={prior!r:.20})")
+    if not isinstance(prior, Prior): raise ValueError(f"prior: expected a Prior, got {type(prior).__name__}; leave it out, or pass one such as Prior(T=1.)")
     sequences = as_sequences(sequences)
     learner = emission_learner(emission, sequences, n_states, prior)
     if start is not None:
@@ -262,6 +262,8 @@ def fit_analytic(
 ):
     "Learn the observed chain, then undo the thinning of every draw."
     check_finite(as_floats(np.nan if psi is None else psi, "psi"), "psi", lambda x: (x >= 0) & (x < 1), "lie between 0 and 1 and be below 1; it must be known here")
+    known = naive.pop("start", None) # that of the latent chain: the first observed state has another law, which is learned
+    sequences, _, known = prepare(sequences, naive.get("emission", "gaussian"), naive.get("n_states"), known, naive.get("prior", Prior()))
     observed = fit_naive(sequences, **naive)
     psi = check_psi(psi, observed.n_states)
     raw = unthin(observed.T, psi)
@@ -269,6 +271,7 @@ def fit_analytic(
     warn_user(said)
     start = observed.start / (1 - psi)
     start = nearest_stochastic(start - ((start * psi)[..., None, :] @ raw)[..., 0, :])
+    if known is not None: start = np.broadcast_to(known, start.shape)
     info = observed.info | (dict(warnings=observed.info.get("warnings", []) + said) if said else {})
     info |= dict(method="analytic", state_axes=dict(T_raw=[0, 1]), log_density=observed.info["log_density"] + ", of the observed chain")
     return replace(observed, T=nearest_stochastic(raw), start=start, psi=np.broadcast_to(psi, observed.psi.shape), extra=observed.extra | dict(T_raw=raw), info=info)

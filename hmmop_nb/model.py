@@ -69,6 +69,11 @@ def plot_omission(
 #| code-fold: true
 MOST = 2**62 # largest size of an observation: whole numbers beyond it do not fit, and squares of fractions far beyond it overflow
 
+def as_array(values, name):
+    "`values` as an array, or a `ValueError` that names it."
+    try: return np.asarray(values)
+    except ValueError: raise ValueError(f"{name}: expected one number per observation, got nested lists of different lengths; pass one-dimensional arrays") from None
+
 def as_values(
     values, # One-dimensional numbers
     name="values", # What to call them in an error
@@ -76,7 +81,7 @@ def as_values(
 ):
     "Numbers as a contiguous int64 or float64 array, all of them finite."
     if np.ma.is_masked(values): raise ValueError(f"{name}: has masked entries; drop them (values.compressed()), an omitted visit leaves nothing in the list")
-    values = np.asarray(values)
+    values = as_array(values, name)
     if values.ndim == 2 and values.shape[1] == 1: values = values[:, 0]
     if values.ndim != 1: raise ValueError(f"{name}: expected one number per observation, got shape {values.shape}; "
                                           "pass one-dimensional arrays")
@@ -87,7 +92,8 @@ def as_values(
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         i = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"{name}: {place(i)} is {values[i]}; drop it, an omitted visit leaves nothing in the list")
-    if values.size and not -MOST <= (low := values.min()) <= (high := values.max()) <= MOST:
+    low, high = (values.min(), values.max()) if values.size else (0, 0)
+    if low < -MOST or high > MOST:
         raise ValueError(f"{name}: lie between {low} and {high}, beyond what can be squared and summed; rescale them")
     return np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64)
 
@@ -149,7 +155,7 @@ def from_list(
     if not arrays: raise ValueError("sequences: no sequence given; pass a list with at least one array")
     checked = []
     for i, a in enumerate(arrays):
-        if np.ndim(a) == 0: raise ValueError(f"sequences: element {i} is a single value, not a sequence; "
+        if np.isscalar(a) or a is None or getattr(a, "ndim", 1) == 0: raise ValueError(f"sequences: element {i} is a single value, not a sequence; "
                                              "pass a list of arrays, or [values] for one sequence")
         checked.append(as_values(a, "sequences", lambda j: f"sequence {i}, observation {j}"))
     return Sequences(np.concatenate(checked), np.r_[0, np.cumsum([len(a) for a in checked], dtype=np.int64)])
@@ -160,7 +166,8 @@ def from_lengths(
     lengths, # Length of each sequence, in order
 ):
     "Sequences from hmmlearn's pair of arrays."
-    X, lengths = np.asarray(X), np.atleast_1d(np.asarray(lengths))
+    X, lengths = as_values(X, "X"), np.atleast_1d(as_array(lengths, "lengths"))
+    if lengths.dtype.kind == "f" and (lengths == np.floor(lengths)).all(): lengths = lengths.astype(np.int64)
     if lengths.dtype.kind not in "iu" or lengths.ndim != 1 or not len(lengths) or (lengths < 0).any():
         raise ValueError("lengths: expected a non-empty list of non-negative integers, one per sequence")
     if lengths.sum() != len(X):
@@ -192,9 +199,11 @@ def as_sequences(
 ):
     "Any of the accepted forms of ragged data as `Sequences`."
     if isinstance(data, Sequences): return data
-    if isinstance(data, tuple) and len(data) == 2 and np.ndim(data[0]) in (1, 2) and np.ndim(data[1]) == 1:
-        X, lengths = map(np.asarray, data)
-        if lengths.dtype.kind in "iu" and lengths.sum() == len(X): return Sequences.from_lengths(X, lengths)
+    if isinstance(data, tuple) and len(data) == 2:
+        try: return Sequences.from_lengths(*data)
+        except ValueError as error:
+            if not str(error).startswith("lengths"): raise
+            raise ValueError(f"{error} (a tuple of two is read as X, lengths; pass a list for two sequences)") from None
     if hasattr(data, "columns") or isinstance(data, dict): return Sequences.from_table(data)
     if isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind != "O":
         raise ValueError("sequences: got one flat array; pass [values] for a single sequence or (X, lengths) for several")
@@ -279,8 +288,13 @@ class Gaussian:
     @property
     def n_states(self): return len(self.means)
     def check(self, values, name="sequences"): return as_values(values, name).astype(np.float64)
-    def sample(self, states, rng): return rng.normal(self.means[states], self.scales[states])
+
+    def sample(self, states, rng):
+        "One observation for each entry of `states`, drawn with the `Generator` `rng`."
+        return rng.normal(self.means[states], self.scales[states])
+
     def log_likelihood(self, values):
+        "Log density of each value in each state, `(n, S)`; `-inf` where it is impossible."
         with np.errstate(over="ignore"): # a value many scales away has density 0
             z = (self.check(values, "values")[:, None] - self.means) / self.scales
             return -.5 * z * z - np.log(self.scales) - .5 * np.log(2 * np.pi)
@@ -313,12 +327,14 @@ class Categorical:
         return values.astype(np.int64)
 
     def sample(self, states, rng):
+        "One observation for each entry of `states`, drawn with the `Generator` `rng`."
         rows = cumulative(self.probs) + np.arange(self.n_states)[:, None]
         last = self.probs.shape[1] - 1 - np.argmax(self.probs[:, ::-1] > 0, 1)
         symbols = np.searchsorted(rows.ravel(), states + rng.random(len(states)), side="right") - states * self.probs.shape[1]
         return np.minimum(symbols, last[states])
 
     def log_likelihood(self, values):
+        "Log density of each value in each state, `(n, S)`; `-inf` where it is impossible."
         with np.errstate(divide="ignore"): return np.log(self.probs.T[self.check(values, "values")])
 
 # %% ../nbs/00_model.ipynb #7cb70ad9
@@ -341,9 +357,12 @@ class Poisson:
         if len(bad): raise ValueError(f"{name}: value [{bad[0]}] is {values[bad[0]]}, but counts are whole numbers of at least 0")
         return values.astype(np.int64)
 
-    def sample(self, states, rng): return rng.poisson(self.rates[states])
+    def sample(self, states, rng):
+        "One observation for each entry of `states`, drawn with the `Generator` `rng`."
+        return rng.poisson(self.rates[states])
 
     def log_likelihood(self, values):
+        "Log density of each value in each state, `(n, S)`; `-inf` where it is impossible."
         values = self.check(values, "values")[:, None]
         with np.errstate(divide="ignore", invalid="ignore"): logs = np.where(values == 0, 0., values * np.log(self.rates))
         return logs - self.rates - gammaln(values + 1)
@@ -575,6 +594,8 @@ def sample(
     "Draw latent walks, observations, and what is left of them after omission."
     if isinstance(n_sequences, bool) or not isinstance(n_sequences, (int, np.integer)) or n_sequences < 1:
         raise ValueError(f"n_sequences: expected a whole number of at least 1, got {n_sequences!r}")
+    if omission is not None and not hasattr(omission, "seen"):
+        raise ValueError(f"omission: expected an omission process such as MarkovOmission(keep, epsilon), got {omission!r:.60}; leave it out for the model's own")
     key, n_steps = as_key(seed), as_n_steps(n_steps, n_sequences, at_least=1)
     offsets = np.r_[0, np.cumsum(n_steps)]
     states = Sequences(walk(cumulative(self.start), cumulative(self.T), offsets, key), offsets)

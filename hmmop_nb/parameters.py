@@ -56,6 +56,20 @@ def _as_list(x):
     if isinstance(x, tuple): return [_as_list(y) for y in x]
     return x.tolist() if isinstance(x, np.ndarray) else x
 
+# %% ../nbs/01d_parameters.ipynb #3fae1cf0
+def _short(x):
+    "A value of a prior in few characters."
+    if isinstance(x, tuple): return f"({', '.join(map(_short, x))})"
+    if not isinstance(x, np.ndarray): return repr(x)
+    return f"{x:g}" if not x.ndim else str(x.tolist()) if x.size <= 6 else f"<array {x.shape}>"
+
+def _repr(self):
+    "The entries that differ from the defaults."
+    changed = [f.name for f in fields(self) if _as_list(getattr(self, f.name)) != _as_list(f.default)]
+    return f"Prior({', '.join(f'{name}={_short(getattr(self, name))}' for name in changed)})"
+
+Prior.__repr__ = _repr
+
 # %% ../nbs/01d_parameters.ipynb #14a82f4f
 def spread(concentration, shape, name):
     "A concentration for each entry of an array of the given shape."
@@ -264,6 +278,7 @@ def emission_learner(
         if n_states is None: raise ValueError(f"n_states: how many states are there? It must be given when the {emission} emissions are to be learned")
         if isinstance(n_states, bool) or not isinstance(n_states, (int, np.integer)) or n_states < 1: raise ValueError(f"n_states: expected a whole number of at least 1, got {n_states!r}")
         return LEARNERS[emission](sequences, int(n_states), prior)
+    if isinstance(emission, type): raise ValueError(f"emission: got the class {emission.__name__}; call it with its parameters, or pass a name of {list(LEARNERS)} to have them learned")
     if not hasattr(emission, "log_likelihood") or not hasattr(emission, "n_states"):
         raise ValueError(f"emission: expected one of {list(LEARNERS)} or an emission object with n_states and log_likelihood, got {emission!r:.60}")
     if n_states not in (None, emission.n_states): raise ValueError(f"n_states: is {n_states}, but the emission has {emission.n_states} states; leave n_states out")
@@ -309,7 +324,7 @@ def mixture_start(
     x = np.asarray(values, float)
     if len(x) > most: x = rng.choice(x, most, replace=False)
     flat = np.sqrt(x) if family == "poisson" else x
-    floor = max(1e-3 * np.ptp(x) / n_states, 1e-6 * max(1., np.abs(x).max()))
+    floor = max(1e-3 * np.ptp(x) / n_states, 1e-12 * np.abs(x).max()) if np.ptp(x) > 0 else 1e-6 * max(1., np.abs(x).max())
     edges = np.quantile(flat, (np.arange(n_states) + .5) / n_states)
     best = np.inf, np.abs(flat[:, None] - edges).argmin(1)
     for _ in range(tries):
