@@ -11,7 +11,7 @@ import inspect
 
 import numpy as np
 
-from .fit import fit, read_sequences
+from .fit import anndata_table, fit, read_sequences, read_table
 from .inference import decode, log_likelihood, posterior_marginals
 from .model import HMMOP, Sequences, method_of
 from .parameters import Prior
@@ -74,7 +74,10 @@ GapHMM.__repr__ = _repr
 # %% ../nbs/09a_estimator.ipynb #a5f59cdb
 def as_data(X, lengths):
     "Data in a form that `read_sequences` takes."
-    if lengths is not None: return X, lengths
+    if lengths is not None:
+        values, places = np.asarray(X), Sequences.from_lengths(np.arange(len(X)), lengths)
+        if values.ndim == 2 and values.shape[1] == 1: values = values[:, 0]
+        return [values[part] for part in places]
     if isinstance(X, (Sequences, dict)) or hasattr(X, "columns") or hasattr(X, "obs"): return X
     array = X if isinstance(X, np.ndarray) else None
     flat = array is not None and array.dtype.kind != "O" or (array is None and len(X) and all(np.ndim(x) == 0 for x in X))
@@ -107,14 +110,28 @@ def _fit(
         if hasattr(self.emission_, name): setattr(self, name + "_", getattr(self.emission_, name))
     return self
 
+_fit.__name__, _fit.__qualname__ = "fit", "GapHMM.fit"
 GapHMM.fit = _fit
 
+# %% ../nbs/09a_estimator.ipynb #c4d892c9
 def fitted_data(self, X, lengths):
-    "Checks that there is a model, and reads data with the labels and columns of the fit."
+    "The data as sequences, if there is a model, and the row of `X` behind each observation."
     if not hasattr(self, "model_"): raise NotFitted("this GapHMM is not fitted yet; call fit first")
     data = as_data(X, lengths)
-    table = hasattr(data, "columns") or isinstance(data, dict) or hasattr(data, "obs")
-    return read_sequences(data, labels=self.labels_, **(self.columns_ if table else {}))[0]
+    if not (hasattr(data, "columns") or isinstance(data, dict) or hasattr(data, "obs")):
+        sequences = read_sequences(data, labels=self.labels_)[0]
+        return sequences, np.arange(len(sequences.values))
+    columns, row = self.columns_, object() # a name that no column has
+    if hasattr(data, "obs"): data, columns = anndata_table(data, **columns), dict(sequence=None, order=None, value=None)
+    sequences = read_table(data, **columns, labels=self.labels_)[0]
+    numbered = {name: data[name] for name in data} | {row: np.arange(len(sequences.values))}
+    return sequences, read_table(numbered, **columns | dict(value=row), labels=None)[0].values
+
+def in_rows(values, rows):
+    "Answers for observations as read, put back in the order of the rows."
+    out = np.empty_like(values)
+    out[rows] = values
+    return out
 
 # %% ../nbs/09a_estimator.ipynb #66d645f5
 @method_of(GapHMM)
@@ -124,10 +141,10 @@ def predict(
     lengths=None, # Length of each sequence in `X`
     *,
     n_steps=None, # Latent lengths if known
-): # `(n,)` ints
+): # `(n,)` ints in the order of `X`, of a table in the order of its rows
     "The most probable state behind each observation."
-    sequences = fitted_data(self, X, lengths)
-    return decode(self.model_, sequences, n_steps).values
+    sequences, rows = fitted_data(self, X, lengths)
+    return in_rows(decode(self.model_, sequences, n_steps).values, rows)
 
 @method_of(GapHMM)
 def predict_proba(
@@ -136,10 +153,10 @@ def predict_proba(
     lengths=None, # Length of each sequence in `X`
     *,
     n_steps=None, # Latent lengths if known
-): # `(n, S)`, rows sum to one
+): # `(n, S)` in the order of `X`, of a table in the order of its rows
     "Probability of each state behind each observation."
-    sequences = fitted_data(self, X, lengths)
-    return np.concatenate(posterior_marginals(self.model_, sequences, n_steps))
+    sequences, rows = fitted_data(self, X, lengths)
+    return in_rows(np.concatenate(posterior_marginals(self.model_, sequences, n_steps)), rows)
 
 @method_of(GapHMM)
 def score(
@@ -150,7 +167,7 @@ def score(
     n_steps=None, # Latent lengths if known
 ): # A number; higher is better
     "Log-likelihood of all observations."
-    sequences = fitted_data(self, X, lengths)
+    sequences, _ = fitted_data(self, X, lengths)
     return float(log_likelihood(self.model_, sequences, n_steps).sum())
 
 # %% ../nbs/09a_estimator.ipynb #27e195e8

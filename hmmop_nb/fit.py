@@ -16,7 +16,7 @@ import numpy as np
 from .em import fit_em
 from .gaps import fit_gaps
 from .inference import Comparison, compare
-from .known_gaps import fit_analytic, fit_known, fit_naive, fit_random
+from .known_gaps import check_positions, fit_analytic, fit_known, fit_naive, fit_random
 from .matching import fit_matching
 from .model import Categorical, Sequences, as_key, as_n_steps, as_rng, as_sequences
 from .parameters import Prior
@@ -29,7 +29,11 @@ def is_missing(column):
     if x.dtype.kind in "fM": return np.isnan(x) if x.dtype.kind == "f" else np.isnat(x)
     return np.array([v is None or (isinstance(v, float) and v != v) for v in x.tolist()], bool) if x.dtype.kind == "O" else np.zeros(len(x), bool)
 
-def is_text(x): return x.dtype.kind in "US" or (x.dtype.kind == "O" and any(isinstance(v, str) for v in x.ravel().tolist()))
+def is_text(x):
+    "Whether an array holds labels; what makes no array is left to those who refuse it."
+    try: x = np.asarray(x)
+    except ValueError: return False
+    return x.dtype.kind in "US" or (x.dtype.kind == "O" and any(isinstance(v, str) for v in x.ravel().tolist()))
 
 def as_codes(
     column, # Values of all observations
@@ -102,9 +106,10 @@ def read_sequences(
     if named: raise ValueError(f"{named}: names a column, but the data are a {type(data).__name__}, not a table; leave it out or pass a table")
     if isinstance(data, Sequences): return data, None
     if not np.iterable(data): raise ValueError(f"sequences: expected a list of arrays, (X, lengths), a long table or AnnData, got {type(data).__name__}")
-    pair = isinstance(data, tuple) and len(data) == 2 and np.ndim(data[0]) in (1, 2) and np.ndim(data[1]) == 1 and np.asarray(data[1]).dtype.kind in "iu"
-    parts = [data[0]] if pair else list(data)
-    if not any(np.ndim(p) and is_text(np.asarray(p)) for p in parts): return as_sequences(data), None
+    data = data if hasattr(data, "__len__") else list(data) # a generator can be read once only
+    labelled = [not np.isscalar(part) and is_text(part) for part in data]
+    if not any(labelled): return as_sequences(data), None
+    parts, pair = list(data), isinstance(data, tuple) and labelled == [True, False] and len(data[1])
     if pair:
         codes, labels = as_codes(np.ravel(data[0]), labels)
         return Sequences.from_lengths(codes, data[1]), labels
@@ -128,9 +133,11 @@ def choose_method(method, told):
         if not told: raise ValueError(NOTHING_KNOWN)
         name, reason = ("known", "the positions are known") if "positions" in told else \
             ("matching", "the length of each sequence is known") if "n_steps" in told else ("gaps", "psi is known, the lengths are not")
-        if name == "gaps" and np.isnan(np.asarray(told["psi"], float)).any(): reason = "psi is known in part, the lengths are not"
+        unknown = np.isnan(np.asarray(told["psi"], float)) if name == "gaps" else np.zeros(1, bool)
+        if unknown.any(): reason = "psi is to be learned (its prior decides), the lengths are not known" if unknown.all() else "psi is known in part, the lengths are not"
         return name, "since " + reason
-    lacking = [need for need in NEEDS[method] if need not in told] or (["psi"] if method == "em" and not {"psi", "n_steps"} & set(told) else [])
+    lacking = [need for need in NEEDS[method] if need not in told]
+    if method == "em" and not {"psi", "n_steps"} & set(told): raise ValueError(f'psi: method="em" must be told {MEANING["psi"]}, or else {MEANING["n_steps"]}; pass psi= or n_steps=')
     if lacking: raise ValueError(f'{lacking[0]}: method="{method}" must be told {MEANING[lacking[0]]}; pass {lacking[0]}=, or method="auto" to use what you know')
     idle = [name for name in told if name not in USES[method]]
     return method, "as asked for" + f", which makes no use of {' and '.join(idle)}" * bool(idle)
@@ -225,6 +232,30 @@ def choose_n_states(
     table.head = f"lowest BIC: {table.best} states" + (f"; best on held-out data: {table['name'][int(np.argmax(table['held_out']))]}" if rest else "")
     return table
 
+# %% ../nbs/09_fit.ipynb #4bd1d1d7
+def named_column(data, name, what):
+    "A column of a table or of `obs`, for what may also be given as arrays."
+    table = getattr(data, "obs", data)
+    if not hasattr(table, "columns") and not isinstance(table, dict): raise ValueError(f"{what}: {name!r} names a column, but the data are a {type(data).__name__}, not a table; pass one entry per sequence")
+    return pick_column(table, name, name, what)
+
+def read_n_steps(data, n_steps, columns):
+    "Latent lengths in the order in which sequences are read, from a column or by the names of the sequences."
+    table = getattr(data, "obs", data)
+    if isinstance(n_steps, str):
+        named_column(data, n_steps, "n_steps")
+        lengths = read_sequences(data, **columns | dict(value=n_steps))[0]
+        several = next((i for i, x in enumerate(lengths) if (x != x[0]).any()), None)
+        if several is not None: raise ValueError(f"n_steps: column {n_steps!r} has {lengths[several].min()} and {lengths[several].max()} in sequence {several}; a walk has one length")
+        return np.array([x[0] for x in lengths])
+    if not isinstance(n_steps, dict) and not hasattr(n_steps, "to_dict"): return n_steps
+    if not hasattr(table, "columns") and not isinstance(table, dict): return list(n_steps.values() if isinstance(n_steps, dict) else n_steps)
+    by_name = n_steps if isinstance(n_steps, dict) else n_steps.to_dict()
+    names = dict.fromkeys(np.asarray(pick_column(table, columns["sequence"], "sequence", "sequence")).tolist())
+    lacking = [name for name in names if name not in by_name]
+    if lacking: raise ValueError(f"n_steps: has no entry for sequence {lacking[0]!r}; pass a length for each name, or a list in the order of their first appearance")
+    return np.array([by_name[name] for name in names])
+
 # %% ../nbs/09_fit.ipynb #544829e4
 class Plan(NamedTuple):
     "What `fit` is about to do."
@@ -237,10 +268,14 @@ class Plan(NamedTuple):
 
 def read_positions(data, name, columns):
     "Positions from a column of a table."
-    table = getattr(data, "obs", data)
-    if not hasattr(table, "columns") and not isinstance(table, dict): raise ValueError(f"positions: {name!r} names a column, but the data are a {type(data).__name__}, not a table; pass one array of steps per sequence")
-    pick_column(table, name, name, "positions")
+    column = named_column(data, name, "positions")
+    if np.asarray(column).dtype.kind in "mM": raise ValueError(f"positions: column {name!r} has dates; turn them into steps, whole numbers from 0 on, such as days since the beginning")
     return read_sequences(data, **columns | dict(value=name))[0]
+
+def last_steps(positions, sequences):
+    "Lengths of walks that end with their last observation, when the positions are in order."
+    checked, _ = check_positions(positions, sequences, 2**31 - 1)
+    return np.array([int(w[-1]) + 1 if len(w) else 0 for w in checked])
 
 def make_plan(data, n_states, told, method, emission, columns):
     "Read the data, choose method and emission, and put it into words."
@@ -251,10 +286,11 @@ def make_plan(data, n_states, told, method, emission, columns):
     sequences, labels = read_sequences(data, **columns)
     name, why = choose_method(method, told)
     if name == "known" and "n_steps" not in told:
-        told["n_steps"] = np.array([int(w[-1]) + 1 if len(w) else 0 for w in as_sequences(told["positions"])])
+        told["n_steps"] = last_steps(told["positions"], sequences)
         why += " (each walk ends with its last observation, since n_steps is not given)"
     emission, said = choose_emission(emission, n_states, sequences, labels)
-    line = f"fit: {name} (fit_{name}), {why}; {said}, {len(sequences)} sequences, {len(sequences.values)} observations"
+    many = lambda n, word: f"{n} {word}{'s' * (n != 1)}"
+    line = f"fit: {name} (fit_{name}), {why}; {said}, {many(len(sequences), 'sequence')}, {many(len(sequences.values), 'observation')}"
     return Plan(name, sequences, labels, emission, {key: x for key, x in told.items() if key in USES[name]}, line)
 
 # %% ../nbs/09_fit.ipynb #cf3f5b22
@@ -285,7 +321,7 @@ def fit(
     n_states=None, # Number of states, `"auto"` or numbers to try; `None` if the emission says it
     *,
     psi=None, # Omission probability, a number or one per state, `nan` where unknown; `None` if unknown
-    n_steps=None, # Latent length, one for all or one each; `None` if unknown
+    n_steps=None, # Latent length, one for all or one each; of tables also a column, or a dict or Series by sequence; `None` if unknown
     positions=None, # Steps of the observations, one array per sequence, or the name of a column; `None` if unknown
     method="auto", # `"auto"`, `"known"`, `"matching"`, `"gaps"`, `"em"`, `"analytic"`, `"naive"` or `"random"`
     emission="auto", # `"gaussian"`, `"categorical"`, `"poisson"` (learned), `"states"` (seen as they are), an emission object (known), or `"auto"`
@@ -305,8 +341,9 @@ def fit(
     **options, # Keywords of the chosen method alone, such as `variant` or `placement`
 ): # A `Posterior`; its `info` has `chosen`, and `labels` if there are any
     "Learn a chain from observations with gaps, by the method that makes most of what is known."
-    told = dict(positions=positions, n_steps=n_steps, psi=psi)
-    plan = make_plan(sequences, n_states, told, method, emission, dict(sequence=sequence, order=order, value=value))
+    columns = dict(sequence=sequence, order=order, value=value)
+    n_steps = read_n_steps(sequences, n_steps, columns)
+    plan = make_plan(sequences, n_states, dict(positions=positions, n_steps=n_steps, psi=psi), method, emission, columns)
     n_states, table = settle_n_states(plan, n_states, seed, psi, n_steps)
     line = plan.line + (f", {n_states} states by BIC" if table is not None else "")
     if progress: print(*([] if table is None else [table]), line, sep="\n")
