@@ -666,7 +666,7 @@ def gaps_psi(psi, n_states, variant):
                          "can learn some of them, and fit_matching all of them, given n_steps")
     return psi
 
-NO_PSI = ("no entry of psi is known: lists of unknown length bound it from above, but below the bound its posterior, and that of T, follow the prior; "
+NO_PSI = ("no entry of psi is known: lists of unknown latent length bound it from above, but below the bound its posterior, and that of T, follow the prior; "
           "give one entry of psi, an informative Prior(psi=...), or n_steps to fit_matching")
 
 # %% ../nbs/04_gaps.ipynb #c6f8f37f
