@@ -48,6 +48,7 @@ class Identifiability:
     psi: np.ndarray # `(S,)`, and its omission probabilities
     unknown: np.ndarray # `(S,)`, which entries of `psi` were not given
     ceiling: np.ndarray # `(S,)`, the largest `psi` that the observed chain allows
+    lengths: bool = False # Whether the share of visits seen counts as known, all that one long list of known length tells
 
     @property
     def learned(self): return self.unknown & (np.abs(self.dpsi) < 1e-6).all(0) # Entries of `psi` the data fix though they were not given
@@ -58,11 +59,13 @@ class Identifiability:
         name = lambda states: "none" if not len(states) else ", ".join(map(str, states))
         open_, lines = np.flatnonzero(self.unknown & ~self.learned), []
         if not self.dimension: lines.append("The data determine T and psi: no direction is hidden.")
+        elif self.lengths: lines.append(f"One long list of known length leaves {self.dimension} direction{'s' * (self.dimension > 1)} of (T, psi) open. Many lists close them if T is invertible: "
+                                        "errors fall with the number of lists, hardly with their length.")
         else: lines.append(f"The data cannot see {self.dimension} direction{'s' * (self.dimension > 1)} of (T, psi); along {'them' if self.dimension > 1 else 'it'} the prior decides.")
-        lines.append(f"  psi given for states: {name(np.flatnonzero(~self.unknown))}; fixed by the data: {name(np.flatnonzero(self.learned))}; not fixed: {name(open_)}")
-        lines += [f"    psi[{s}] may be anything from 0 to {self.ceiling[s]:.3g}" for s in open_[:10] if self.ceiling[s] > 0]
+        lines.append(f"  psi given for states: {name(np.flatnonzero(~self.unknown))}; fixed by {'one long list' if self.lengths else 'the data'}: {name(np.flatnonzero(self.learned))}; not fixed: {name(open_)}")
+        lines += [f"    psi[{s}] {'is at most' if self.lengths else 'may be anything from 0 to'} {self.ceiling[s]:.3g}" for s in open_[:10] if self.ceiling[s] > 0]
         if self.T.min() < -1e-6: lines.append(f"  R does not quite fit what was given: T has a negative entry ({self.T.min():.2g}), from noise in R or a psi that is too large")
-        if self.dimension: lines.append(f"  {int(self.blind.sum())} of {self.blind.size} entries of T move along; to fix them give psi of a state, a transition known to be impossible, or the lengths")
+        if self.dimension: lines.append(f"  {int(self.blind.sum())} of {self.blind.size} entries of T move along; to fix them give psi of a state{' or' if self.lengths else ','} a transition known to be impossible{'' if self.lengths else ', or the lengths'}")
         return "\n".join(lines)
 
 # %% ../nbs/05_psi.ipynb #9a17598d
@@ -102,7 +105,7 @@ def identifiability(
     *,
     impossible=None, # Transitions known to have probability 0: pairs `(i, j)` or a boolean array `(S, S)`
     constant=False, # Whether `psi` is known to be the same for all states
-    lengths=False, # Whether the latent lengths are known
+    lengths=False, # Whether the latent lengths are known; counts what one long list tells, the share of visits seen
     tol=1e-9, # Negative entries of `T` up to this size count as noise of `R`
 ): # An `Identifiability`; print it
     "Which directions of `(T, psi)` the data cannot see, given the observed chain and what is known."
@@ -124,7 +127,7 @@ def identifiability(
     dpsi = V[(size > 1e-7 * max(1, size.max(initial=0))).sum():]
     if constant: ceiling = np.full(S, largest(lambda x: fits(R, np.full(S, x), tol))) if unknown.any() else known
     else: ceiling = np.array([largest(lambda x: fits(R, np.where(np.arange(S) == s, x, np.where(unknown, 0, known)), tol)) if unknown[s] else known[s] for s in range(S)])
-    return Identifiability(len(dpsi), np.einsum("ds,sij->dij", dpsi, hidden), dpsi, T, psi, unknown, ceiling)
+    return Identifiability(len(dpsi), np.einsum("ds,sij->dij", dpsi, hidden), dpsi, T, psi, unknown, ceiling, bool(lengths))
 
 # %% ../nbs/05_psi.ipynb #76699153
 def quality_table(observed, omitted, box=((-8., 8.), (-3., 16.)), points=70, rounds=3):
