@@ -19,7 +19,7 @@ from scipy.special import xlogy
 from .gaps import expected_latent, observed_chain
 from .known_gaps import prepare
 from .matching import as_walk, expected_matches, scaled_densities
-from .model import HMMOP, Sequences, as_key, as_n_steps, as_rng, check_psi
+from .model import HMMOP, Sequences, as_floats, as_key, as_n_steps, as_rng, check_psi
 from .parameters import FixedEmission, Prior, check_init, initial_emission, spread
 from .posterior import Posterior, make_emission
 from .transforms import nearest_stochastic, unthin
@@ -170,6 +170,10 @@ def shares(counts, old):
     total = counts.sum(-1, keepdims=True)
     return np.where(total > 0, counts / np.where(total > 0, total, 1), old)
 
+def least_scale(x):
+    "The smallest scale that is tried, of data that vary and of data that do not."
+    return 1e-4 * x.std() if np.ptp(x) > 0 else 1e-6 * max(1., np.abs(x).max())
+
 def update_emission(problem, point, gamma):
     "Emission arrays that maximise the expected log-likelihood."
     x, weight = problem.sequences.values, gamma.sum(0)
@@ -177,7 +181,7 @@ def update_emission(problem, point, gamma):
     if problem.family == "gaussian":
         means = mean(gamma.T @ x, point["means"])
         spread = np.sqrt(mean(np.einsum("ks,ks->s", gamma, (x[:, None] - means)**2), point["scales"]**2))
-        return {"means": means, "scales": np.maximum(spread, 1e-4 * x.std() + 1e-300)}
+        return {"means": means, "scales": np.maximum(spread, least_scale(x))}
     if problem.family == "poisson": return {"rates": mean(gamma.T @ x, point["rates"])}
     M = point["probs"].shape[1]
     counts = np.stack([np.bincount(x.astype(np.int64), weight, M) for weight in gamma.T])
@@ -239,7 +243,7 @@ class Climb(NamedTuple):
 
 def climb_on(step, careful, point, value, new):
     "Go from `point` to `new`, or with care if that falls: the point reached, its value, its next point, and how many steps it took."
-    calls, slack = 1, 1e-8 + 1e-12 * abs(value)
+    calls, slack = 1, 1e-6 + 1e-12 * abs(value)
     after, reached = step(new)
     if reached < value - slack and careful is not None:
         new, calls = careful(point), 3
@@ -298,6 +302,7 @@ def bold_chain(problem, point, counts, tol):
 # %% ../nbs/07_em.ipynb #be8d7b5d
 def em_step(problem, point, tol, bold=True):
     "One step of the outer loop, and the value at `point`."
+    if "scales" in problem.free: point = point | {"scales": np.maximum(point["scales"], least_scale(problem.sequences.values))} # a jump may have gone below
     counts, new = expectations(problem, point), dict(point)
     if problem.n_steps is None: new |= find_chain(problem, point, counts.xi, counts.f, tol)
     elif bold: new |= bold_chain(problem, point, counts, tol)
@@ -347,7 +352,7 @@ def analytic_start(problem, point):
 def read_psi(psi, n_observed, n_steps, S, exponent):
     "Omission probabilities to start from, and which of them are learned by state."
     if n_steps is None:
-        if psi is None or np.isnan(np.asarray(psi, float)).any():
+        if psi is None or np.isnan(as_floats(psi, "psi")).any():
             raise ValueError("psi: is unknown and so is n_steps, but one of them must be known, since observations alone do not tell omission from movement; "
                              "pass psi, or the latent lengths n_steps")
         psi = check_psi(psi, S)
