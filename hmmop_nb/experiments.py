@@ -404,7 +404,7 @@ def markdown_table(head, body):
     "A small table in Markdown."
     return "\n".join("| " + " | ".join(str(x) for x in row) + " |" for row in [head, ["---"] * len(head), *body])
 
-def mean_sd(x): return f"{np.mean(x):.3f} ± {np.std(x, ddof=1):.3f}"
+def mean_sd(x): return f"{np.mean(x):.3f} ±{np.std(x, ddof=1):.3f}".replace("±0.", "±.") # short, since tables are wide
 
 def l1_table(rows, runs, values, chains=CHAINS, what="l1_mean"):
     "Mean and standard deviation over seeds, by chain and value of the knob."
