@@ -412,6 +412,14 @@ def l1_table(rows, runs, values, chains=CHAINS, what="l1_mean"):
     cell = lambda **where: mean_sd(pick(rows, what, **where))
     return markdown_table(head, [[chain, f"{value:g}", *(cell(chain=chain, value=value, method=m, told=t) for m, t, _ in runs)] for chain in chains for value in values])
 
+def last_draw_table(rows, runs, chains=CHAINS):
+    "The authors' rule beside ours: error of the last draw over that of the mean of draws, by chain, mean over positions of the knob."
+    def ratio(**where):
+        values = sorted({row["value"] for row in rows if row["chain"] == where["chain"]})
+        return np.mean([pick(rows, "l1_last", value=v, **where).mean() / pick(rows, value=v, **where).mean() for v in values])
+    runs = [run for run in runs if run[0] != "em"] # EM has one answer
+    return markdown_table(["last draw over mean", *(label for *_, label in runs)], [[chain, *(f"{ratio(chain=chain, method=m, told=t):.2f}" for m, t, _ in runs)] for chain in chains])
+
 # %% ../nbs/11_experiments.ipynb #fbbb5c5e
 class Finding(NamedTuple):
     "What became of a claim."
