@@ -18,10 +18,10 @@ demo: $(VENV)/numeric.ready ## reconstruct a chain from data with unknown gaps; 
 	@PYTHONPATH=. $(BIN)/python tools/demo.py
 
 test: $(VENV)/dev.ready $(NPM)/tried ## run every notebook cell and the repository's checks
-	@$(BIN)/python -m pytest nbs tools -q -n 2 --dist loadfile -p no:cacheprovider
+	@$(BIN)/python -m pytest nbs tests -q -n 2 --dist loadfile -p no:cacheprovider
 
 docs: $(VENV)/docs.ready $(NPM)/ready ## build the site in _docs/ (with Quarto where it is installed, else with Sphinx)
-	@$(BIN)/python tools/site.py build --npm $(NPM)/node_modules
+	@$(BIN)/python tools/build_site.py build --npm $(NPM)/node_modules
 
 check-docs: docs ## open every page of the built site in a real browser (needs Chromium)
 	@PATH="$(abspath $(BIN)):$$PATH" node tools/check_site.mjs --npm $(NPM)/node_modules _docs
@@ -33,7 +33,7 @@ nb: $(VENV)/dev.ready ## after editing notebooks: execute the changed ones, expo
 	@$(BIN)/python tools/notebooks.py run $(ARGS)
 
 bench: $(VENV)/bench.ready ## measure speed on this machine; results go to nbs/results/
-	@$(BIN)/python tools/bench.py
+	@$(BIN)/python bench/bench.py
 
 experiments: $(VENV)/numeric.ready ## run the experiments of the paper that are not there yet (NAMES=bursty for one, ARGS=--quick for small)
 	@$(BIN)/python -m hmmop_nb.experiments $(or $(NAMES),all) --workers 2 --out nbs/results/experiments $(ARGS)

@@ -1,12 +1,13 @@
 "Hidden Markov models from ordered data whose gaps nobody recorded."
 __version__ = "0.1.0"
 from .model import *
-from .chains import *
+from .engine.plot import *
+from .lab.chains import *
 from .transforms import *
-from .posterior import *
-from .driver import *
-from .messages import *
-from .parameters import *
+from .engine.posterior import *
+from .engine.driver import *
+from .engine.messages import *
+from .engine.problem import *
 from .known_gaps import *
 from .matching import *
 from .gaps import *

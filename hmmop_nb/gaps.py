@@ -15,12 +15,19 @@ import numpy as np
 from numba import njit, prange
 from scipy.special import expit, gammaln, logit
 
-from .driver import sweep_rng, whole
-from .known_gaps import PURPOSE_INIT, PURPOSE_PARAMETERS, ChainSampler, Info, State, prepare, run
-from .messages import draw_paths, explain_impossible, layout
-from .model import Sequences, check_psi, check_stochastic, check_visible, first_place, uniforms
-from .parameters import (Prior, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_alpha_prior, log_prior_psi,
-                                 log_prior_T, log_rows, slice_step, spread)
+from .engine.random import sweep_rng
+from .engine.driver import whole
+from hmmop_nb.known_gaps import (
+    PURPOSE_INIT, PURPOSE_PARAMETERS, ChainSampler, Info, State, prepare, run
+)
+from .engine.messages import draw_paths, explain_impossible, layout
+from .model import Sequences
+from .engine.checks import check_psi, check_stochastic, check_visible, first_place
+from .engine.random import uniforms
+from hmmop_nb.engine.problem import (
+    Prior, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_alpha_prior,
+    log_prior_psi, log_prior_T, log_rows, slice_step, spread
+)
 from .transforms import nearest_stochastic, thin, unthin
 
 # %% ../nbs/04_gaps.ipynb #bedb946d

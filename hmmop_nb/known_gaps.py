@@ -14,12 +14,19 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from .driver import ENOUGH, run_chains, sweep_rng, warn_user
-from .messages import draw_paths, explain_impossible, layout
-from .model import Sequences, as_floats, as_key, as_n_steps, as_sequences, check_finite, check_probabilities, check_psi, uniforms
-from .parameters import (FixedEmission, Prior, check_init, draw_psi, draw_start, draw_T, emission_learner, initial_chain, initial_emission,
-                                 log_prior_psi, log_prior_T, log_rows, spread)
-from .posterior import as_plain
+from .engine.driver import ENOUGH, run_chains, warn_user
+from .engine.random import sweep_rng
+from .engine.messages import draw_paths, explain_impossible, layout
+from .model import Sequences, as_sequences
+from hmmop_nb.engine.checks import (
+    as_floats, as_n_steps, check_finite, check_probabilities, check_psi
+)
+from .engine.random import as_key, uniforms
+from hmmop_nb.engine.problem import (
+    FixedEmission, Prior, check_init, draw_psi, draw_start, draw_T, emission_learner,
+    initial_chain, initial_emission, log_prior_psi, log_prior_T, log_rows, spread
+)
+from .engine.files import as_plain
 from .transforms import nearest_stochastic, unthin
 
 # %% ../nbs/02_known_gaps.ipynb #3344f7f9

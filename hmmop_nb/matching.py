@@ -15,13 +15,21 @@ import numba
 import numpy as np
 from numba import njit
 
-from .model import Sequences, as_n_steps, check_psi, uniforms
-from .driver import run_chains, sweep_rng
-from .known_gaps import LOG_DENSITY, PURPOSE_INIT, PURPOSE_PARAMETERS, ChainSampler, State, place_randomly, prepare
-from .messages import apart, draw_paths, in_shares, layout, together
-from .parameters import (Prior, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_prior_psi, log_prior_T,
-                                 log_rows, spread)
-from .posterior import as_plain
+from .model import Sequences
+from .engine.checks import as_n_steps, check_psi
+from .engine.random import uniforms
+from .engine.driver import run_chains
+from .engine.random import sweep_rng
+from hmmop_nb.known_gaps import (
+    LOG_DENSITY, PURPOSE_INIT, PURPOSE_PARAMETERS, ChainSampler, State, place_randomly, prepare
+)
+from .engine.parallel import apart, in_shares, together
+from .engine.messages import draw_paths, layout
+from hmmop_nb.engine.problem import (
+    Prior, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_prior_psi,
+    log_prior_T, log_rows, spread
+)
+from .engine.files import as_plain
 from .transforms import nearest_stochastic, unthin
 
 # %% ../nbs/03_matching.ipynb #6aa4c616

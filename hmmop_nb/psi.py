@@ -13,8 +13,10 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.special import betaln, expit, logsumexp
 
-from .driver import whole
-from .model import as_n_steps, as_rng, as_key, as_sequences, check_finite, check_psi, check_stochastic
+from .engine.driver import whole
+from .engine.checks import as_n_steps, check_finite, check_psi, check_stochastic
+from .engine.random import as_rng, as_key
+from .model import as_sequences
 from .transforms import stationary, unthin
 
 # %% ../nbs/05_psi.ipynb #4da62830

@@ -16,8 +16,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from .model import (MarkovOmission, as_floats, check_finite, check_probabilities, check_psi, check_stochastic,
-                            check_visible, first_place, l1_distance, plot_matrix)
+from .model import MarkovOmission, l1_distance
+from hmmop_nb.engine.checks import (
+    as_floats, check_finite, check_probabilities, check_psi, check_stochastic, check_visible,
+    first_place
+)
+from .engine.plot import plot_matrix
 
 # %% ../nbs/01_transforms.ipynb #0a4e59fe
 def _psi_rows(psi, T, name="psi", below_one=False):

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def kernel_cache():
     "A folder for compiled kernels that belongs to the present code: numba does not notice when a kernel that another one calls has changed."
-    sources = sorted((ROOT / "nbs").rglob("*.ipynb")) + sorted((ROOT / "hmmop_nb").glob("*.py"))
+    sources = sorted((ROOT / "nbs").rglob("*.ipynb")) + sorted((ROOT / "hmmop_nb").rglob("*.py"))
     import nbformat
     code = hashlib.sha256()
     for path in sources:

@@ -66,6 +66,7 @@ def execute(path, slow=False):
     found = directives(path)
     for cell, direct in zip(nb.cells, found):
         if cell.cell_type == "code" and skips(direct, () if slow else ("slow",)): cell.metadata["tags"] = ["skip-execution"]
+    os.environ["PYTHONPATH"] = str(ROOT) # the package of this tree, whatever is installed
     NotebookClient(nb, timeout=None, kernel_name="python3", extra_arguments=["--log-level=ERROR"], coalesce_streams=True,
                    resources={"metadata": {"path": str(path.parent)}}).execute()
     for cell in nb.cells: cell.metadata.pop("tags", None)

@@ -1,0 +1,93 @@
+"The saved study of correctness is complete and says what the page says; broken samplers are caught here and now."
+import csv
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from hmmop_nb.lab import trust
+
+RESULTS = Path(__file__).resolve().parents[1] / "nbs" / "results"
+
+
+def load(name):
+    with open(RESULTS / name) as file: return list(csv.DictReader(file))
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    "The data are small: a second thread would only wait."
+    threads = numba.get_num_threads()
+    numba.set_num_threads(1)
+    yield
+    numba.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def limit(): return .01 / sum(trust.SETTINGS[r["name"]].right for r in load("trust_tests.csv"))
+
+
+def test_every_setting_was_tested_in_full():
+    rows, ranks = load("trust_tests.csv"), load("trust_ranks.csv")
+    rng = np.random.default_rng(0)
+    for name, setting in trust.SETTINGS.items():
+        names = set(trust.quantities_at(setting, [trust.draw_point(setting, rng)], [0.]))
+        assert {r["quantity"] for r in ranks if r["name"] == name} == names
+        assert {r["quantity"] for r in rows if (r["name"], r["test"]) == (name, "calibration")} == names
+        assert {r["quantity"] for r in rows if (r["name"], r["test"]) == (name, "joint")} == names | {k + "²" for k in names}
+    assert {r["name"] for r in rows if r["test"] == "quadrature"} == {s.name for s in trust.kinds()}
+    assert all(len(r["ranks"]) == trust.ROUNDS for r in ranks)
+
+
+def test_saved_p_values_follow_from_saved_ranks():
+    p = {(r["name"], r["quantity"]): float(r["p"]) for r in load("trust_tests.csv") if r["test"] == "calibration"}
+    for r in load("trust_ranks.csv"):
+        assert trust.rank_p(np.array([trust.DIGITS.index(c) for c in r["ranks"]])) == pytest.approx(p[r["name"], r["quantity"]], rel=.02, abs=1e-12)
+
+
+def test_only_the_algorithm_as_printed_fails(limit):
+    failed = {r["name"] for r in load("trust_tests.csv") if float(r["p"]) < limit}
+    assert failed == {name for name, setting in trust.SETTINGS.items() if not setting.right} == {"Matching paper: psi"}
+
+
+def test_every_mutant_was_caught(limit):
+    rows = load("trust_mutants.csv")
+    assert len(trust.MUTANTS) >= 12
+    for name in trust.MUTANTS:
+        assert {r["test"] for r in rows if r["name"] == name} == {"joint", "calibration", "quadrature"}
+        assert min(float(r["p"]) for r in rows if r["name"] == name) < limit, name
+
+
+@pytest.mark.parametrize("name", ["lost beginning", "keep for odds", "omitted weigh one"])
+def test_a_mutant_is_caught_now(name, limit):
+    mutant = trust.MUTANTS[name]
+    setting, cycles = trust.SETTINGS[mutant.setting], 450
+    healthy = trust.worst(trust.joint_test(setting, cycles))[1]
+    with trust.infected(mutant): sick = trust.worst(trust.joint_test(setting, cycles))[1]
+    assert sick.p < limit < healthy.p
+
+
+@pytest.mark.parametrize("name", trust.MUTANTS)
+def test_a_mutant_leaves_no_trace(name):
+    "Every mutant can be made from the present code, and the package is whole again afterwards."
+    changed = trust.MUTANTS[name].make()
+    before = {(home, key): getattr(home, key) for home, key in changed}
+    with trust.infected(trust.MUTANTS[name]): assert all(getattr(home, key) is not old for (home, key), old in before.items())
+    assert all(getattr(home, key) is old for (home, key), old in before.items())
+
+
+@pytest.mark.parametrize("name", ["Gaps", "Matching"])
+def test_memory_does_not_grow(name):
+    rows = [(int(r["sweep"]), float(r["resident_mb"])) for r in load("trust_long.csv") if r["run"] == name]
+    sweeps, memory = np.array(rows).T
+    assert sweeps[-1] == 10_000 and len(rows) > 20
+    settled = memory[sweeps >= 1000]
+    assert settled.max() - settled[0] < 4 # megabytes
+
+
+def test_a_million_sequences_bring_no_surprise():
+    "Matching draws T anew in its first sweep; Gaps begins with 3% of flat probability mixed into T, and needs some warm-up to lose it."
+    rows = {r["run"]: r for r in load("trust_long.csv") if r["l1"]}
+    assert all(int(r["sequences"]) == 1_000_000 for r in rows.values())
+    assert float(rows["Matching, one sweep"]["l1"]) < .002 and float(rows["Gaps, one sweep"]["l1"]) < .03
