@@ -202,12 +202,12 @@ def as_n_steps(
         raise ValueError(f"n_steps: is {steps.max()}, but random numbers are counted up to "
                          f"{2**31 - 1} steps of a walk; split it")
     steps = np.ascontiguousarray(np.broadcast_to(steps, n_sequences), np.int64)
-    short = np.flatnonzero(steps < at_least)
+    needed = np.broadcast_to(np.asarray(at_least), n_sequences)
+    short = np.flatnonzero(steps < needed)
     if len(short):
         i = short[0]
-        need = np.broadcast_to(at_least, n_sequences)[i]
-        raise ValueError(f"n_steps: is {steps[i]} for sequence {i}, but must be at least {need}; "
-                         "a latent sequence is no shorter than what was seen of it")
+        raise ValueError(f"n_steps: is {steps[i]} for sequence {i}, but must be at least "
+                         f"{needed[i]}; a latent sequence is no shorter than what was seen of it")
     return steps
 
 # %% ../../nbs/engine/checks.ipynb #8658ff7d

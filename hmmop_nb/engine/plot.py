@@ -28,11 +28,12 @@ METHOD_COLORS = {
 def use_style() -> None:
     "Give every figure of the site the same quiet look."
     import matplotlib.pyplot as plt
+    from cycler import cycler
     plt.rcParams.update({
         "figure.dpi": 96, "savefig.dpi": 96, "figure.constrained_layout.use": True,
         "font.size": 10, "axes.titlesize": 10, "legend.frameon": False, "image.cmap": "Blues",
         "axes.spines.top": False, "axes.spines.right": False,
-        "axes.prop_cycle": plt.cycler(color=["0.15", "0.4", "0.55", "0.7"]),
+        "axes.prop_cycle": cycler(color=["0.15", "0.4", "0.55", "0.7"]),
     })
 
 # %% ../../nbs/engine/plot.ipynb #e31956fc
@@ -73,12 +74,12 @@ def plot_omission(
     if ax is None: ax = plt.subplots(figsize=(8.4, 2.6))[1]
     colors = [plt.get_cmap("Set2")(s % 8) for s in states]
     ax.plot([0, len(states) - 1], [2, 2], color="0.75", lw=1, zorder=1)
-    for t, s in enumerate(states):
+    for t, s in enumerate(states.tolist()):
         draw_visit(ax, t, 2, colors[t], names[s])
         draw_visit(ax, t, 1, colors[t], names[s] if t in positions else None)
     for k, t in enumerate(positions):
         ax.plot([t, k], [.78, .22], color="0.75", lw=.8, zorder=1)
-        draw_visit(ax, k, 0, colors[t], names[states[t]])
+        draw_visit(ax, k, 0, colors[t], names[int(states[t])])
     ax.set(yticks=[2, 1, 0], yticklabels=["what happened", "what was kept", "what we see"],
            ylim=(-.5, 2.5), xticks=range(len(states)), xlabel="step")
     ax.spines[["left", "bottom"]].set_visible(False)
