@@ -221,12 +221,14 @@ def draw_rows(
 def log_rows(
     p: np.ndarray, # `(..., n)` probabilities
     concentration: Numbers, # `(..., n)`
+    constant: bool = True, # With the constants of the laws
 ) -> float:
     "Log density of rows under Dirichlet laws, summed; entries that are forbidden do not count."
     a = np.asarray(concentration, float)
-    allowed = a > 0
-    logs = (a - 1) * np.log(np.maximum(p, 1e-300)) - gammaln(np.where(allowed, a, 1.))
-    return float(np.where(allowed, logs, 0.).sum() + gammaln(a.sum(-1)).sum())
+    logs = xlogy(np.where(a > 0, a - 1, 0.), np.maximum(p, 1e-300))
+    if not constant: return float(logs.sum())
+    inside = gammaln(np.where(a > 0, a, 1.)) # what is forbidden has no part in the constant
+    return float(logs.sum() - inside.sum() + gammaln(a.sum(-1)).sum())
 
 # %% ../../nbs/engine/emissions.ipynb #59ae19cd
 def spread_centres(x, k, rng):
