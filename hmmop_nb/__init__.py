@@ -7,3 +7,4 @@ from .transforms import *
 from .engine.posterior import *
 from .engine.driver import *
 from .engine.problem import *
+from .known_gaps import *
