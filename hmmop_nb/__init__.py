@@ -1,5 +1,6 @@
 "Hidden Markov models from ordered data whose gaps nobody recorded."
 __version__ = "0.1.0"
+from .engine.emissions import *
 from .model import *
 from .engine.emissions import Categorical, Gaussian, Poisson
 from .lab.chains import *
