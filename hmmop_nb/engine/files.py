@@ -18,7 +18,7 @@ import numpy as np
 
 # %% ../../nbs/engine/files.ipynb #051122bc
 def write_atomically(
-    path: str | os.PathLike, # Target
+    path: str | os.PathLike[str], # Target
     write: Callable[[BinaryIO], object], # Called with an open binary file; writes the content
 ) -> None:
     "Fill a new file beside `path`, then put it in its place: all or nothing."
@@ -55,7 +55,7 @@ def as_plain(
 FORMAT_VERSION = 1
 
 def write_npz(
-    path: str | os.PathLike, # Target
+    path: str | os.PathLike[str], # Target
     header: dict, # Plain values; says at least `kind` and `format_version`
     arrays: Mapping[str, np.ndarray], # Arrays by name
 ) -> None:
@@ -65,13 +65,14 @@ def write_npz(
             raise ValueError(f"arrays: {name!r} holds Python objects; "
                              "convert it to numbers or text")
     text = np.frombuffer(json.dumps(as_plain(header)).encode(), np.uint8)
-    content = {"header": text} | {f"array/{name}": x for name, x in arrays.items()}
+    content: dict[str, Any] = {"header": text}
+    content |= {f"array/{name}": x for name, x in arrays.items()}
     def write(file): np.savez(file, **content)
     write_atomically(path, write)
 
 # %% ../../nbs/engine/files.ipynb #512b732e
 def read_npz(
-    path: str | os.PathLike, # Source
+    path: str | os.PathLike[str], # Source
     kind: str, # What it must hold: `"posterior"` or `"checkpoint"`
     name: str = "path", # What to call it in an error
     remedy: str = "run the fit again", # What to do when the file is lost
