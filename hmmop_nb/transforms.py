@@ -177,7 +177,7 @@ def _pooled(T, psi, n_steps, start):
     for _ in range(n_steps - 2): visits.append((visits[-1][..., None, :] @ T)[..., 0, :])
     TD, TK = T * psi[..., None, :], T * (1 - psi)[..., None, :]
     A = 0 * TK
-    E = 0
+    E: Any = 0 # takes the shape of the stack
     for p in visits[::-1]:
         A = TK + TD @ A
         E = E + ((1 - psi) * p)[..., :, None] * A
