@@ -9,12 +9,15 @@ __all__ = ['step_weights']
 #| code-fold: true
 from typing import NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 from numba import njit
 from scipy.special import gammaln
 
-from ..model import Categorical, Gaussian, Poisson, Sequences, as_sequences
+from ..model import Sequences
+from hmmop_nb.engine.emissions import (Categorical, Gaussian, Poisson, Weights, curve_weights, emission_weights, log_base,
+    table_weights, tabulate)
+from .problem import Counts
+from .random import Stream
 from .random import as_key, uniforms
 from .plot import use_style
 from .parallel import apart, in_shares, together
@@ -87,7 +90,7 @@ def sample_path(alpha, T, u):
 LANES = 64 # sequences carried side by side
 SEGMENT = 128 # steps whose messages are kept at a time
 BLOCKS = 64 # shares of the data that are summed up separately, whatever the number of threads
-STREAM_FFBS = 10
+PATHS = int(Stream.PATHS)
 
 class Data(NamedTuple):
     "What the kernels need to know of the data."
@@ -114,57 +117,6 @@ def layout(
     own = lambda a, kind: np.require(a, kind, "CW") # read-only arrays would be compiled for separately
     return Data(own(values, float), own(places, np.int64), own(sequences.offsets, np.int64), own(steps, np.int64),
                 np.argsort(-steps, kind="stable"), np.r_[0, np.cumsum(steps)], positions is None, first)
-
-# %% ../../nbs/engine/messages.ipynb #6b51beb0
-class Weights(NamedTuple):
-    "Emission densities in the shape the kernels want."
-    curve: np.ndarray # `(4, S)`: rows m, a, q, c; empty if a table is used
-    table: np.ndarray # `(symbols, S)`, largest entry of a row is 1; empty if a curve is used
-    top: np.ndarray # `(symbols,)`, log of what each row of the table was divided by
-
-_NEVER = -1e300 # stands for log 0, and survives being multiplied by 0
-
-def curve_weights(m, a, q, c):
-    "Weights from the four rows of the curve."
-    return Weights(np.array(np.broadcast_arrays(m, a, q, c), float), np.empty((0, 0)), np.empty(0))
-
-def table_weights(logs):
-    "Weights from the log densities `(symbols, S)` of each symbol."
-    top = np.maximum(logs.max(1), _NEVER)
-    return Weights(np.empty((4, 0)), np.ascontiguousarray(np.exp(logs - top[:, None])), top)
-
-# %% ../../nbs/engine/messages.ipynb #dfc7ad74
-def emission_weights(
-    emission, # An emission object
-):
-    "An emission of one of the three families in the shape the kernels want."
-    if isinstance(emission, Gaussian):
-        s = emission.scales
-        with np.errstate(divide="ignore", over="ignore"): return curve_weights(emission.means, 0., np.maximum(-.5 / s**2, _NEVER), -np.log(s) - .5 * np.log(2 * np.pi))
-    if isinstance(emission, Poisson):
-        with np.errstate(divide="ignore"): return curve_weights(0., np.maximum(np.log(emission.rates), _NEVER), 0., -emission.rates)
-    with np.errstate(divide="ignore"): return table_weights(np.log(emission.probs.T))
-
-def log_base(
-    emission, # An emission object
-    values, # Observations
-): # `(n,)`, zero unless the family has such a term
-    "The part of the log density that no state can change: the term h(o)."
-    return -gammaln(np.asarray(values, float) + 1) if isinstance(emission, Poisson) else np.zeros(len(values))
-
-# %% ../../nbs/engine/messages.ipynb #eb866f6e
-def tabulate(
-    emission, # Any object with `log_likelihood(values) -> (n, S)`
-    sequences, # `Sequences`
-    chunk=65_536, # Values to ask for at a time
-): # Codes in place of the values, and their `Weights`
-    "A table for an emission that is known but of no family that we know."
-    values, codes = np.unique(sequences.values, return_inverse=True)
-    pieces = [np.asarray(emission.log_likelihood(values[i:i + chunk]), float) for i in range(0, len(values), chunk)]
-    logs = np.concatenate(pieces)
-    if logs.shape != (len(values), emission.n_states): raise ValueError(f"emission: its log_likelihood of {len(values)} values has shape {logs.shape}, expected {len(values), emission.n_states}; mend the emission object")
-    if np.isnan(logs).any() or (logs == np.inf).any(): raise ValueError(f"emission: its log_likelihood of {values[(np.isnan(logs) | (logs == np.inf)).any(1)][0]} is not a number below infinity; mend the emission object")
-    return Sequences(codes.astype(np.int64), sequences.offsets), table_weights(logs)
 
 # %% ../../nbs/engine/messages.ipynb #69c35b9d
 _ROUND, _LOG2E, _LN2_HIGH, _LN2_LOW = 1.5 * 2.**52, 1 / np.log(2), 0.693147180369123816490, 1.90821492927058770002e-10
@@ -376,7 +328,7 @@ def count_step(data, centre, which, before, found, active, b, tally):
 
 # %% ../../nbs/engine/messages.ipynb #f6ebf594
 @njit(cache=True, inline="always")
-def back_segment(data, chain, group, k, active, key, sweep, scratch, centre, b, tally, states):
+def back_segment(data, chain, group, k, active, key, stream, sweep, scratch, centre, b, tally, states):
     "Draw and count the states of segment `k`, last step first; returns how many lanes have begun."
     u, state, found = scratch.lane[6:8], scratch.state[0], scratch.state[1]
     begin, end = k * SEGMENT, min((k + 1) * SEGMENT, data.steps[group[0]])
@@ -385,7 +337,7 @@ def back_segment(data, chain, group, k, active, key, sweep, scratch, centre, b, 
             state[active] = len(chain.T)
             active += 1
         if t % 2 == 1 or t == end - 1:
-            for l in range(len(group)): u[0, l], u[1, l] = uniforms(key, STREAM_FFBS, sweep, data.first + group[l], t // 2)
+            for l in range(len(group)): u[0, l], u[1, l] = uniforms(key, stream, sweep, data.first + group[l], t // 2)
         step_back(scratch.alpha[t - begin], chain.T_end, state, u[t % 2], active, scratch.rows[0], found)
         count_step(data, centre, scratch.which[t - begin], state, found, active, b, tally)
         if len(states):
@@ -394,7 +346,7 @@ def back_segment(data, chain, group, k, active, key, sweep, scratch, centre, b, 
 
 # %% ../../nbs/engine/messages.ipynb #9237c033
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def draw_share(share, shares, data, chain, weights, key, sweep, lanes, tally, log_likelihood, states):
+def draw_share(share, shares, data, chain, weights, key, stream, sweep, lanes, tally, log_likelihood, states):
     "Filter, draw and count the sequences of every `shares`-th block."
     scratch = new_scratch(len(chain.T), lanes, data.steps[data.order[0]])
     blocks, centre = len(tally.n), weights.curve[0]
@@ -408,7 +360,7 @@ def draw_share(share, shares, data, chain, weights, key, sweep, lanes, tally, lo
             for visit in range(-last, last + 1):
                 k = last - abs(visit)
                 filter_segment(data, chain, weights, group, k, scratch, visit <= 0)
-                if visit >= 0: active = back_segment(data, chain, group, k, active, key, sweep, scratch, centre, b, tally, states)
+                if visit >= 0: active = back_segment(data, chain, group, k, active, key, stream, sweep, scratch, centre, b, tally, states)
             for l in range(active):
                 tally.first[b, scratch.state[0, l]] += 1
                 log_likelihood[group[l]] = scratch.lane[5, l] + np.log(scratch.lane[4, l])
@@ -416,12 +368,7 @@ def draw_share(share, shares, data, chain, weights, key, sweep, lanes, tally, lo
 # %% ../../nbs/engine/messages.ipynb #d3c8b1b8
 class Paths(NamedTuple):
     "Counts of one draw of all hidden states, and the log-likelihood of each sequence."
-    n: np.ndarray # `(S, S)` transitions
-    first: np.ndarray # `(S,)` first states
-    observed: np.ndarray # `(S,)` observed visits
-    omitted: np.ndarray # `(S,)` omitted visits
-    moments: np.ndarray # `(2, S)` sums and sums of squares around the centre
-    symbols: np.ndarray # `(S, symbols)`
+    counts: Counts # What was drawn
     log_likelihood: np.ndarray # `(n_sequences,)`, without `log_base`
     states: np.ndarray # All states end to end, if asked for
 
@@ -433,6 +380,7 @@ def draw_paths(
     key, # 64-bit key
     sweep, # Number of the sweep
     psi=None, # `(S,)`; `None` leaves out the factors of observed and omitted steps
+    stream=Stream.PATHS, # What the random numbers are for
     symbols=False, # Count emitted symbols
     states=False, # Return the states too
     lanes=LANES, # Sequences side by side
@@ -445,9 +393,10 @@ def draw_paths(
     seen, omitted = (np.ones(S), np.zeros(S)) if psi is None else (1 - psi, psi)
     chain = Hidden(np.array(start, float), np.array(T, float), np.c_[T, np.ones(S)], seen, np.array(omitted, float))
     log_likelihood, drawn = np.zeros(len(data.steps)), np.zeros(data.begins[-1] if states else 0, np.int16)
-    in_shares(draw_share, data, chain, weights, np.uint64(key), sweep, min(lanes, len(data.steps)), tally, log_likelihood, drawn, most=blocks)
-    n, *others = map(together, tally)
-    return Paths(n[:, :S].copy(), *others, log_likelihood, drawn)
+    in_shares(draw_share, data, chain, weights, np.uint64(key), int(stream), sweep, min(lanes, len(data.steps)), tally, log_likelihood, drawn, most=blocks)
+    n, first, observed, left, moments, table = map(together, tally)
+    counts = Counts(n[:, :S].copy(), first, observed, left, table if symbols else moments)
+    return Paths(counts, log_likelihood, drawn)
 
 # %% ../../nbs/engine/messages.ipynb #ce9f7333
 def explain_impossible(
