@@ -7,7 +7,7 @@ __all__ = ['NotFitted', 'GapHMM']
 
 # %% ../nbs/reference/estimator.ipynb #271ba4b5
 #| code-fold: true
-from dataclasses import KW_ONLY, dataclass, fields
+import inspect
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,10 @@ class Fitted:
     labels_: list | None # Label of each state or symbol, if data had labels
     columns_: dict[str, str | None] # Columns of a table that were named
 
+    def __sklearn_is_fitted__(self) -> bool:
+        "Whether there is a model; scikit-learn asks."
+        return hasattr(self, "model_")
+
 # %% ../nbs/reference/estimator.ipynb #d0d0e6ba
 def fit(
     self,
@@ -99,7 +103,7 @@ class NotFitted(ValueError, AttributeError):
 # %% ../nbs/reference/estimator.ipynb #9e4240b4
 def check_fitted(self) -> None:
     "Refuse to answer before there is a model."
-    if not hasattr(self, "model_"):
+    if not self.__sklearn_is_fitted__():
         raise NotFitted("this GapHMM is not fitted yet; call fit first")
 
 def fitted_data(self, X: Data, lengths: "Numbers | None") -> tuple[Sequences, np.ndarray]:
@@ -179,7 +183,7 @@ def get_params(
     deep: bool = True, # Part of scikit-learn's rules; there is nothing below to look into
 ) -> dict[str, Any]:
     "The arguments of the constructor, by name."
-    return {field.name: getattr(self, field.name) for field in fields(self)}
+    return {name: getattr(self, name) for name in inspect.signature(GapHMM).parameters}
 
 def set_params(
     self,
@@ -195,9 +199,9 @@ def set_params(
 
 def in_words(self) -> str:
     "The call that makes this estimator, without what is as usual."
-    usual = {field.name: repr(field.default) for field in fields(self)}
+    usual = inspect.signature(GapHMM).parameters
     changed = [f"{name}={value!r:.40}" for name, value in self.get_params().items()
-               if repr(value) != usual[name]]
+               if repr(value) != repr(usual[name].default)]
     return f"GapHMM({', '.join(changed)})"
 
 # %% ../nbs/reference/estimator.ipynb #5d237ed2
@@ -208,28 +212,35 @@ def sklearn_tags(self) -> Any:
                 input_tags=InputTags(one_d_array=True, two_d_array=True),
                 non_deterministic=True, no_validation=True)
 
-def is_fitted(self) -> bool:
-    "Whether there is a model."
-    return hasattr(self, "model_")
-
 # %% ../nbs/reference/estimator.ipynb #acc25ce1
-@dataclass(eq=False)
 class GapHMM(Fitted):
     "A hidden Markov model for observations with unknown gaps, in the manner of scikit-learn."
-    n_states: Any = None # Number of states, `"auto"` or numbers to try; `None` as the emission says
-    _: KW_ONLY
-    psi: "Numbers | None" = None # Omission probability, one or one per state; `None` if unknown
-    emission: Any = "auto" # As in `fit`: a word such as `"gaussian"`, or an emission object
-    method: str = "em" # As in `fit`; `"auto"` samples
-    start: "Numbers | None" = None # Law of the first latent state if known
-    prior: Prior = Prior() # What is believed beforehand
-    draws: int = 1000 # Draws to keep of each chain, when sampling
-    warmup: int = 500 # Sweeps before them
-    chains: int = 4 # Independent chains
-    seed: Seed = None # An int or a `Generator`
-    init: Any = None # `None` for a good start, `"random"`, or an `HMMOP`
-    progress: bool = False # Say what was chosen and show a progress bar
-    options: dict[str, Any] | None = None # Dict of keywords that belong to the method alone
+    def __init__(
+        self,
+        n_states: Any = None, # A number, `"auto"` or numbers to try; `None` if the emission says it
+        *,
+        psi: "Numbers | None" = None, # Omission probability, also one per state; `None` if unknown
+        emission: Any = "auto", # As in `fit`: a word such as `"gaussian"`, or an emission object
+        method: str = "em", # As in `fit`; `"auto"` samples
+        start: "Numbers | None" = None, # Law of the first latent state if known
+        prior: Prior = Prior(), # What is believed beforehand
+        draws: int = 1000, # Draws to keep of each chain, when sampling
+        warmup: int = 500, # Sweeps before them
+        chains: int = 4, # Independent chains
+        seed: Seed = None, # An int or a `Generator`
+        init: Any = None, # `None` for a good start, `"random"`, or an `HMMOP`
+        progress: bool = False, # Say what was chosen and show a progress bar
+        options: dict[str, Any] | None = None, # Dict of keywords that belong to the method alone
+    ) -> None:
+        self.n_states = n_states
+        self.psi = psi
+        self.emission = emission
+        self.method = method
+        self.start, self.prior = start, prior
+        self.draws, self.warmup, self.chains = draws, warmup, chains
+        self.seed, self.init = seed, init
+        self.progress = progress
+        self.options = options
 
     get_params = get_params
     set_params = set_params
@@ -240,4 +251,3 @@ class GapHMM(Fitted):
     sample = sample
     __repr__ = in_words
     __sklearn_tags__ = sklearn_tags
-    __sklearn_is_fitted__ = is_fitted

@@ -759,6 +759,7 @@ def load(
     return Posterior(**read_parts(path))
 
 # %% ../../nbs/engine/posterior.ipynb #985fc008
+@dataclass(frozen=True, eq=False, repr=False)
 class Posterior(Draws):
     "Draws from a posterior, with axes `(chain, draw, …)`; a point estimate is a single draw."
     @property
