@@ -8,8 +8,7 @@ __all__ = ['FLOW', 'CHAINS', 'SWEEPS', 'FORMAT', 'KEEP', 'EXPERIMENTS', 'TOLD_ME
            'declare', 'each_told', 'read_rows', 'write_rows', 'results_path', 'place_of', 'run_experiment',
            'read_results', 'pick', 'draw_run', 'plot_l1', 'markdown_table', 'mean_sd', 'l1_table', 'last_draw_table',
            'Claim', 'Finding', 'claim', 'verdict', 'judge', 'findings_table', 'mean_error', 'ratios', 'span',
-           'imputation_ratios', 'shortfalls', 'forgetting', 'uniform_chain', 'spreads', 'iteration_seconds',
-           'dearest_minutes', 'main']
+           'shortfalls', 'forgetting', 'uniform_chain', 'spreads', 'iteration_seconds', 'dearest_minutes', 'main']
 
 # %% ../nbs/12_experiments.ipynb #eb93c117
 #| code-fold: true
