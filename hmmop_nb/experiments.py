@@ -43,11 +43,10 @@ from .model import HMMOP, MarkovOmission, PerSequenceOmission, Sequences, Trajec
 from .model import l1_distance
 from .transforms import compose, nearest_stochastic, stationary, unthin
 
-if TYPE_CHECKING:
-    from argparse import ArgumentParser
-
+if TYPE_CHECKING: # for editors; matplotlib itself is imported where something is drawn
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+else: Axes = Figure = Any
 
 # %% ../nbs/12_experiments.ipynb #1afb6eed
 #| code-fold: true
@@ -64,13 +63,13 @@ FLOW = { # station: what it is
 
 # %% ../nbs/12_experiments.ipynb #de1c109e
 #| code-fold: true
-def _arrow(ax: "Axes", *points: tuple[float, float]) -> None:
+def _arrow(ax: Axes, *points: tuple[float, float]) -> None:
     "Draw an arrow round corners."
     ax.plot(*zip(*points[:-1]), color="0.45", lw=1.2, solid_capstyle="butt")
     ax.annotate("", points[-1], points[-2],
                 arrowprops=dict(arrowstyle="-|>", color="0.45", lw=1.2, shrinkA=0, shrinkB=0))
 
-def draw_flow() -> "Figure":
+def draw_flow() -> Figure:
     "Draw the way from an experiment to a verdict."
     import matplotlib.pyplot as plt
     fig, ax = plt.subplots(figsize=(8.8, 3.3))
@@ -661,7 +660,7 @@ LOOKS = { # method: label, colour, line, marker
 }
 
 def draw_run(
-    ax: "Axes", # Where to draw
+    ax: Axes, # Where to draw
     rows: list[Row], # As `read_results` gives them
     chain: str, # One of its chains
     method: str, # One of its methods
@@ -689,7 +688,7 @@ def plot_l1(
     chains: tuple[str, ...] = CHAINS, # A panel each
     xlabel: str | None = None, # `None` takes the name of the knob
     log: bool = True, # Logarithmic distance
-) -> "Figure": # With a legend below
+) -> Figure: # With a legend below
     "L1 distance against the knob, a panel for each chain, with the range over seeds."
     import matplotlib.pyplot as plt
     size = (2.4 * len(chains), 3.1)
@@ -1368,7 +1367,7 @@ def save_figure(name: str, out: str | Path, quick: bool) -> None:
     plt.close(fig)
     _write_bytes(results_path(name, out, quick).with_suffix(".png"), content.getvalue())
 
-def _parser() -> "ArgumentParser":
+def _parser() -> Any: # An `ArgumentParser`
     "What the command understands."
     from argparse import ArgumentParser
     parser = ArgumentParser(
