@@ -9,3 +9,4 @@ from .engine.posterior import *
 from .engine.driver import *
 from .engine.problem import *
 from .known_gaps import *
+from .matching import *

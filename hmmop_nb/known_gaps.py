@@ -50,9 +50,14 @@ class GibbsSampler(Sampler):
         self.emission_names = tuple(problem.family.parameters)
         self.constants = problem.constants()
 
-    def density(self, theta: Theta, log_likelihood: np.ndarray) -> tuple[float, float]:
+    def density(
+        self,
+        theta: Theta, # The parameters
+        log_likelihood: np.ndarray, # `(n_sequences,)`, as a kernel gives it
+        left_out: float, # What the kernel left out, the same for all states
+    ) -> tuple[float, float]:
         "Log-likelihood of all data, and that plus the log prior; an error if the data cannot be."
-        total = float(log_likelihood.sum()) + self.problem.family.base
+        total = float(log_likelihood.sum()) + left_out
         if not np.isfinite(total): explain_impossible(self.problem, theta, log_likelihood)
         return total, total + log_prior(self.problem, theta)
 
@@ -103,7 +108,8 @@ class ChainSampler(GibbsSampler):
 
     def after(self, theta: Theta, drawn: Paths) -> tuple[State, Info]:
         "The State and the Info of a sweep that ended with these hidden states."
-        likelihood, density = self.density(theta, drawn.log_likelihood)
+        base = self.problem.family.base
+        likelihood, density = self.density(theta, drawn.log_likelihood, base)
         return State(theta, drawn.counts, density), Info(likelihood)
 
 # %% ../nbs/02_known_gaps.ipynb #847ce647
