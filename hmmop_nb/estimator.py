@@ -8,185 +8,246 @@ __all__ = ['NotFitted', 'GapHMM']
 # %% ../nbs/reference/estimator.ipynb #271ba4b5
 #| code-fold: true
 import inspect
+from typing import Any
 
 import numpy as np
 
-from .fit import anndata_table, fit, read_sequences, read_table
+from .engine.checks import Data, Numbers, Seed
+from .engine.posterior import Posterior
+from .engine.problem import Prior
+from .fit import anndata_table, fit as front_door, read_sequences, read_table
 from .inference import decode, log_likelihood, posterior_marginals
 from .model import HMMOP, Sequences
-from .engine.checks import method_of
-from .engine.problem import Prior
 from .transforms import thin, thin_start
 
-# %% ../nbs/reference/estimator.ipynb #a612cee3
-class NotFitted(ValueError, AttributeError):
-    "The estimator was asked for something that it can only give after `fit`."
-
-class GapHMM:
-    "A hidden Markov model for observations with unknown gaps, in the manner of scikit-learn."
-    def __init__(
-        self,
-        n_states=None, # Number of states, `"auto"` or numbers to try; `None` if the emission says it
-        *,
-        psi=None, # Omission probability, a number or one per state; `None` if unknown
-        emission="auto", # As in `fit`: `"gaussian"`, `"categorical"`, `"poisson"`, `"states"`, an emission object, or `"auto"`
-        method="em", # As in `fit`; `"auto"` samples
-        start=None, # Law of the first latent state if known
-        prior=Prior(), # What is believed beforehand
-        draws=1000, # Draws to keep of each chain, when sampling
-        warmup=500, # Sweeps before them
-        chains=4, # Independent chains
-        seed=None, # An int or a `Generator`
-        init=None, # `None` for a good start, `"random"`, or an `HMMOP`
-        progress=False, # Say what was chosen and show a progress bar
-        options=None, # Dict of keywords that belong to the method alone
-    ):
-        self.n_states, self.psi, self.emission, self.method, self.start, self.prior = n_states, psi, emission, method, start, prior
-        self.draws, self.warmup, self.chains, self.seed, self.init, self.progress, self.options = draws, warmup, chains, seed, init, progress, options
-
-# %% ../nbs/reference/estimator.ipynb #2d89e29a
-@method_of(GapHMM)
-def get_params(
-    self,
-    deep=True, # Part of scikit-learn's rules; there is nothing below to look into
-):
-    "The arguments of the constructor, by name."
-    return {name: getattr(self, name) for name in list(inspect.signature(GapHMM.__init__).parameters)[1:]}
-
-@method_of(GapHMM)
-def set_params(
-    self,
-    **params, # New values by name
-):
-    "Change arguments of the constructor; returns the estimator."
-    known = self.get_params()
-    for name, value in params.items():
-        if name not in known: raise ValueError(f"{name}: is no parameter of GapHMM; it has {list(known)}")
-        setattr(self, name, value)
-    return self
-
-def _repr(self):
-    defaults = {name: p.default for name, p in list(inspect.signature(GapHMM.__init__).parameters.items())[1:]}
-    changed = [f"{name}={x!r:.40}" for name, x in self.get_params().items() if repr(x) != repr(defaults[name])]
-    return f"GapHMM({', '.join(changed)})"
-
-GapHMM.__repr__ = _repr
-
 # %% ../nbs/reference/estimator.ipynb #a5f59cdb
-def as_data(X, lengths):
+def is_table(data: Data) -> bool:
+    "Whether data are a table: a data frame, a dict of columns or an AnnData object."
+    return isinstance(data, dict) or hasattr(data, "columns") or hasattr(data, "obs")
+
+def is_flat(X: Data) -> bool:
+    "Whether data are one array of numbers or labels rather than a list of sequences."
+    if isinstance(X, np.ndarray): return X.dtype.kind != "O"
+    return len(X) > 0 and all(np.ndim(x) == 0 for x in X)
+
+def as_data(X: Data, lengths: "Numbers | None") -> Data:
     "Data in a form that `read_sequences` takes."
     if lengths is not None:
-        values, places = np.asarray(X), Sequences.from_lengths(np.arange(len(X)), lengths)
+        values = np.asarray(X)
         if values.ndim == 2 and values.shape[1] == 1: values = values[:, 0]
+        places = Sequences.from_lengths(np.arange(len(X)), lengths)
         return [values[part] for part in places]
-    if isinstance(X, (Sequences, dict)) or hasattr(X, "columns") or hasattr(X, "obs"): return X
-    array = X if isinstance(X, np.ndarray) else None
-    flat = array is not None and array.dtype.kind != "O" or (array is None and len(X) and all(np.ndim(x) == 0 for x in X))
-    if flat and np.ndim(X) == 2 and np.shape(X)[1] != 1: raise ValueError(f"X: has {np.shape(X)[1]} columns, but observations are single numbers; pass one column, or a list of sequences")
-    return [np.ravel(X)] if flat else X
+    if isinstance(X, Sequences) or is_table(X) or not is_flat(X): return X
+    if np.ndim(X) == 2 and np.shape(X)[1] != 1:
+        raise ValueError(f"X: has {np.shape(X)[1]} columns, but observations are single numbers; "
+                         "pass one column, or a list of sequences")
+    return [np.ravel(X)]
 
 # %% ../nbs/reference/estimator.ipynb #61ad36eb
-def _fit(
+class Fitted:
+    "What `fit` leaves behind; nothing of it is there before."
+    posterior_: Posterior # The draws, or the point estimate
+    model_: HMMOP # The model at their means
+    transmat_: np.ndarray # Its matrix `T` of the latent chain, `(S, S)`
+    startprob_: np.ndarray # Its law of the first latent state, `(S,)`
+    psi_: np.ndarray # Its omission probabilities, `(S,)`
+    emission_: Any # Its emission object
+    means_: np.ndarray # Parameters of the emission: those that it has
+    scales_: np.ndarray
+    probs_: np.ndarray
+    rates_: np.ndarray
+    observed_transmat_: np.ndarray # Matrix of the chain of observed states, `(S, S)`
+    labels_: list | None # Label of each state or symbol, if data had labels
+    columns_: dict[str, str | None] # Columns of a table that were named
+
+    def __sklearn_is_fitted__(self) -> bool:
+        "Whether there is a model; scikit-learn asks."
+        return hasattr(self, "model_")
+
+# %% ../nbs/reference/estimator.ipynb #d0d0e6ba
+def fit(
     self,
-    X, # All observations `(n,)` or `(n, 1)`, or anything that `fit` takes
-    lengths=None, # Length of each sequence in `X`; `None` if `X` is one sequence, a list or a table
+    X: Data, # All observations `(n,)` or `(n, 1)`, or anything that `fit` takes
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`; `None` for one, or a list
     *,
-    n_steps=None, # Latent length of each sequence if known
-    positions=None, # Steps of the observations if known
-    sequence=None, # Tables: column that names the sequence
-    order=None, # Tables: column to sort by
-    value=None, # Tables: column of observations
-):
+    n_steps: Any = None, # Latent length of each sequence if known
+    positions: Any = None, # Steps of the observations if known
+    sequence: str | None = None, # Tables: column that names the sequence
+    order: str | None = None, # Tables: column to sort by
+    value: str | None = None, # Tables: column of observations
+) -> "GapHMM": # The estimator itself
     "Learn the model; returns the estimator."
-    own = {name: x for name, x in self.get_params().items() if name != "options"}
-    if own["method"] == "em": own = {name: x for name, x in own.items() if name not in ("draws", "warmup", "chains")}
+    own = self.get_params()
+    options = own.pop("options") or {}
+    if self.method == "em":
+        for name in ("draws", "warmup", "chains"): own.pop(name)
     self.columns_ = dict(sequence=sequence, order=order, value=value)
-    self.posterior_ = fit(as_data(X, lengths), n_steps=n_steps, positions=positions, **own, **self.columns_, **(self.options or {}))
+    self.posterior_ = front_door(as_data(X, lengths), n_steps=n_steps, positions=positions,
+                                 **own, **self.columns_, **options)
     self.labels_ = self.posterior_.info.get("labels")
-    given = self.emission if not isinstance(self.emission, str) and self.posterior_.family == "custom" else None
-    self.model_ = self.posterior_.model(given)
-    self.transmat_, self.startprob_, self.psi_, self.emission_ = (getattr(self.model_, name) for name in ("T", "start", "psi", "emission"))
+    known = self.posterior_.family == "custom" and not isinstance(self.emission, str)
+    self.model_ = self.posterior_.model(self.emission if known else None)
+    self.transmat_ = self.model_.T
+    self.startprob_ = self.model_.start
+    self.psi_ = self.model_.psi
+    self.emission_ = self.model_.emission
     self.observed_transmat_ = thin(self.model_.T, self.model_.psi)
     for name in ("means", "scales", "probs", "rates"):
         if hasattr(self.emission_, name): setattr(self, name + "_", getattr(self.emission_, name))
     return self
 
-_fit.__name__, _fit.__qualname__ = "fit", "GapHMM.fit"
-GapHMM.fit = _fit
-
 # %% ../nbs/reference/estimator.ipynb #c4d892c9
-def fitted_data(self, X, lengths):
+class NotFitted(ValueError, AttributeError):
+    "The estimator was asked for something that it can only give after `fit`."
+
+# %% ../nbs/reference/estimator.ipynb #9e4240b4
+def check_fitted(self) -> None:
+    "Refuse to answer before there is a model."
+    if not self.__sklearn_is_fitted__():
+        raise NotFitted("this GapHMM is not fitted yet; call fit first")
+
+def fitted_data(self, X: Data, lengths: "Numbers | None") -> tuple[Sequences, np.ndarray]:
     "The data as sequences, if there is a model, and the row of `X` behind each observation."
-    if not hasattr(self, "model_"): raise NotFitted("this GapHMM is not fitted yet; call fit first")
+    check_fitted(self)
     data = as_data(X, lengths)
-    if not (hasattr(data, "columns") or isinstance(data, dict) or hasattr(data, "obs")):
+    if not is_table(data):
         sequences = read_sequences(data, labels=self.labels_)[0]
         return sequences, np.arange(len(sequences.values))
-    columns, row = self.columns_, object() # a name that no column has
-    if hasattr(data, "obs"): data, columns = anndata_table(data, **columns), dict(sequence=None, order=None, value=None)
+    columns = self.columns_
+    if hasattr(data, "obs"):
+        data = anndata_table(data, **columns)
+        columns = dict(sequence=None, order=None, value=None)
     sequences = read_table(data, **columns, labels=self.labels_)[0]
+    row = object() # a name that no column has
     numbered = {name: data[name] for name in data} | {row: np.arange(len(sequences.values))}
-    return sequences, read_table(numbered, **columns | dict(value=row), labels=None)[0].values
+    rows = read_table(numbered, **columns | dict(value=row), labels=None)[0]
+    return sequences, rows.values
 
-def in_rows(values, rows):
+def in_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     "Answers for observations as read, put back in the order of the rows."
     out = np.empty_like(values)
     out[rows] = values
     return out
 
 # %% ../nbs/reference/estimator.ipynb #66d645f5
-@method_of(GapHMM)
 def predict(
     self,
-    X, # Observations
-    lengths=None, # Length of each sequence in `X`
+    X: Data, # Observations
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`
     *,
-    n_steps=None, # Latent lengths if known
-): # `(n,)` ints in the order of `X`, of a table in the order of its rows
+    n_steps: Any = None, # Latent lengths if known
+) -> np.ndarray: # `(n,)` ints in the order of `X`, of a table in the order of its rows
     "The most probable state behind each observation."
     sequences, rows = fitted_data(self, X, lengths)
     return in_rows(decode(self.model_, sequences, n_steps).values, rows)
 
-@method_of(GapHMM)
 def predict_proba(
     self,
-    X, # Observations
-    lengths=None, # Length of each sequence in `X`
+    X: Data, # Observations
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`
     *,
-    n_steps=None, # Latent lengths if known
-): # `(n, S)` in the order of `X`, of a table in the order of its rows
+    n_steps: Any = None, # Latent lengths if known
+) -> np.ndarray: # `(n, S)` in the order of `X`, of a table in the order of its rows
     "Probability of each state behind each observation."
     sequences, rows = fitted_data(self, X, lengths)
     return in_rows(np.concatenate(posterior_marginals(self.model_, sequences, n_steps)), rows)
 
-@method_of(GapHMM)
 def score(
     self,
-    X, # Observations
-    lengths=None, # Length of each sequence in `X`
+    X: Data, # Observations
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`
     *,
-    n_steps=None, # Latent lengths if known
-): # A number; higher is better
+    n_steps: Any = None, # Latent lengths if known
+) -> float: # Higher is better
     "Log-likelihood of all observations."
     sequences, _ = fitted_data(self, X, lengths)
     return float(log_likelihood(self.model_, sequences, n_steps).sum())
 
 # %% ../nbs/reference/estimator.ipynb #27e195e8
-@method_of(GapHMM)
 def sample(
     self,
-    n_samples=1, # Number of observations of one sequence
-    seed=None, # An int or a `Generator`
-): # `X` of shape `(n, 1)` and the states `(n,)` behind it
+    n_samples: int = 1, # Number of observations of one sequence
+    seed: Seed = None, # An int or a `Generator`
+) -> tuple[np.ndarray, np.ndarray]: # `X` of shape `(n, 1)` and the states `(n,)` behind it
     "Draw observations as they would be seen, and the states behind them."
-    if not hasattr(self, "model_"): raise NotFitted("this GapHMM is not fitted yet; call fit first")
+    check_fitted(self)
     model = self.model_
-    seen = HMMOP(thin(model.T, model.psi), thin_start(model.start, model.T, model.psi), model.emission, 0.).sample(1, n_samples, seed=seed)
-    return seen.full.values[:, None], seen.states.values
+    start = thin_start(model.start, model.T, model.psi)
+    observed = HMMOP(thin(model.T, model.psi), start, model.emission, 0.)
+    walk = observed.sample(1, n_samples, seed=seed)
+    return walk.full.values[:, None], walk.states.values
 
-def _tags(self):
-    "What scikit-learn asks before it uses an estimator; only it calls this, so that it is there to be imported."
+# %% ../nbs/reference/estimator.ipynb #5fcf1cbc
+def get_params(
+    self,
+    deep: bool = True, # Part of scikit-learn's rules; there is nothing below to look into
+) -> dict[str, Any]:
+    "The arguments of the constructor, by name."
+    return {name: getattr(self, name) for name in inspect.signature(GapHMM).parameters}
+
+def set_params(
+    self,
+    **params: Any, # New values by name
+) -> "GapHMM":
+    "Change arguments of the constructor; returns the estimator."
+    known = self.get_params()
+    for name, value in params.items():
+        if name not in known:
+            raise ValueError(f"{name}: is no parameter of GapHMM; it has {list(known)}")
+        setattr(self, name, value)
+    return self
+
+def in_words(self) -> str:
+    "The call that makes this estimator, without what is as usual."
+    usual = inspect.signature(GapHMM).parameters
+    changed = [f"{name}={value!r:.40}" for name, value in self.get_params().items()
+               if repr(value) != repr(usual[name].default)]
+    return f"GapHMM({', '.join(changed)})"
+
+# %% ../nbs/reference/estimator.ipynb #5d237ed2
+def sklearn_tags(self) -> Any:
+    "What scikit-learn asks before it uses an estimator."
     from sklearn.utils import InputTags, Tags, TargetTags
-    return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(one_d_array=True, two_d_array=True), non_deterministic=True, no_validation=True)
+    return Tags(estimator_type=None, target_tags=TargetTags(required=False),
+                input_tags=InputTags(one_d_array=True, two_d_array=True),
+                non_deterministic=True, no_validation=True)
 
-GapHMM.__sklearn_tags__, GapHMM.__sklearn_is_fitted__ = _tags, lambda self: hasattr(self, "model_")
+# %% ../nbs/reference/estimator.ipynb #acc25ce1
+class GapHMM(Fitted):
+    "A hidden Markov model for observations with unknown gaps, in the manner of scikit-learn."
+    def __init__(
+        self,
+        n_states: Any = None, # A number, `"auto"` or numbers to try; `None` if the emission says it
+        *,
+        psi: "Numbers | None" = None, # Omission probability, also one per state; `None` if unknown
+        emission: Any = "auto", # As in `fit`: a word such as `"gaussian"`, or an emission object
+        method: str = "em", # As in `fit`; `"auto"` samples
+        start: "Numbers | None" = None, # Law of the first latent state if known
+        prior: Prior = Prior(), # What is believed beforehand
+        draws: int = 1000, # Draws to keep of each chain, when sampling
+        warmup: int = 500, # Sweeps before them
+        chains: int = 4, # Independent chains
+        seed: Seed = None, # An int or a `Generator`
+        init: Any = None, # `None` for a good start, `"random"`, or an `HMMOP`
+        progress: bool = False, # Say what was chosen and show a progress bar
+        options: dict[str, Any] | None = None, # Dict of keywords that belong to the method alone
+    ) -> None:
+        self.n_states = n_states
+        self.psi = psi
+        self.emission = emission
+        self.method = method
+        self.start, self.prior = start, prior
+        self.draws, self.warmup, self.chains = draws, warmup, chains
+        self.seed, self.init = seed, init
+        self.progress = progress
+        self.options = options
+
+    get_params = get_params
+    set_params = set_params
+    fit = fit
+    predict = predict
+    predict_proba = predict_proba
+    score = score
+    sample = sample
+    __repr__ = in_words
+    __sklearn_tags__ = sklearn_tags

@@ -8,12 +8,15 @@ __all__ = ['Matches', 'every_match', 'Shares', 'exact_shares', 'exact_observed',
 # %% ../../nbs/lab/oracles.ipynb #a54382b6
 #| code-fold: true
 import itertools
+from collections.abc import Callable
 from math import comb
 from typing import NamedTuple
 
 import numpy as np
 
+from ..engine.checks import Numbers
 from ..engine.messages import forward_messages, step_weights
+from ..model import HMMOP, Trajectories
 from ..transforms import thin, thin_start
 
 # %% ../../nbs/lab/oracles.ipynb #5fe64646
@@ -22,25 +25,38 @@ class Matches(NamedTuple):
     places: np.ndarray # `(w, K)`
     walks: np.ndarray # `(x, N)`
     log_weight: np.ndarray # `(w, x)`: log of the joint density of placement, walk and observations
-    @property
-    def weight(self): return np.exp(self.log_weight)
 
+    @property
+    def weight(self) -> np.ndarray:
+        "The joint density itself, `(w, x)`."
+        return np.exp(self.log_weight)
+
+# %% ../../nbs/lab/oracles.ipynb #8806c57d
 def every_match(
-    model, # `HMMOP`
-    seen, # Observations of one sequence, `(K,)`
-    n_steps, # Its latent length
-):
+    model: HMMOP, # A model of few states
+    seen: "Numbers", # Observations of one sequence, `(K,)`
+    n_steps: int, # Its latent length
+) -> Matches:
     "List all explanations of a short sequence of known length."
-    K, N, S = len(seen), n_steps, model.n_states
-    if comb(N, K) * S**N > 2_000_000: raise ValueError(f"n_steps: {comb(N, K) * S**N:.1e} explanations are too many to list; take a shorter sequence")
-    places = np.array(list(itertools.combinations(range(N), K)), int).reshape(comb(N, K), K)
-    walks = np.array(list(itertools.product(range(S), repeat=N)))
-    with np.errstate(divide="ignore"): start, T, psi, keep = (np.log(x) for x in (model.start, model.T, model.psi, 1 - model.psi))
-    seen_as = model.emission.log_likelihood(np.asarray(seen)) + keep if K else np.zeros((0, S))
-    steps, log_weight = start[walks[:, 0]] + T[walks[:, :-1], walks[:, 1:]].sum(1), np.empty((len(places), len(walks)))
+    seen = np.asarray(seen)
+    K = len(seen)
+    S = model.n_states
+    many = comb(n_steps, K) * S**n_steps
+    if many > 2_000_000:
+        raise ValueError(f"n_steps: {many:.1e} explanations are too many to list; "
+                         "take a shorter sequence")
+    places = np.array(list(itertools.combinations(range(n_steps), K)), int)
+    places = places.reshape(comb(n_steps, K), K) # also when nothing was seen
+    walks = np.array(list(itertools.product(range(S), repeat=n_steps)))
+    with np.errstate(divide="ignore"):
+        start, T, omitted, kept = map(np.log, (model.start, model.T, model.psi, 1 - model.psi))
+    emitted = model.emission.log_likelihood(seen) + kept if K else np.zeros((0, S))
+    moves = start[walks[:, 0]] + T[walks[:, :-1], walks[:, 1:]].sum(1)
+    log_weight = np.empty((len(places), len(walks)))
     for i, w in enumerate(places):
-        left = np.setdiff1d(np.arange(N), w)
-        log_weight[i] = steps + psi[walks[:, left]].sum(1) + seen_as[np.arange(K), walks[:, w]].sum(1)
+        left = np.setdiff1d(np.arange(n_steps), w)
+        by_visit = emitted[np.arange(K), walks[:, w]].sum(1) + omitted[walks[:, left]].sum(1)
+        log_weight[i] = moves + by_visit
     return Matches(places, walks, log_weight)
 
 # %% ../../nbs/lab/oracles.ipynb #30711458
@@ -51,46 +67,66 @@ class Shares(NamedTuple):
     places: np.ndarray # `(K, N)`: probability of each step for each observation
 
 def exact_shares(
-    model, # `HMMOP`
-    seen, # Observations of one sequence, `(K,)`
-    n_steps, # Its latent length
-):
+    model: HMMOP, # A model of few states
+    seen: "Numbers", # Observations of one sequence, `(K,)`
+    n_steps: int, # Its latent length
+) -> Shares:
     "Likelihood, state and place probabilities by brute force."
-    found, K = every_match(model, seen, n_steps), len(seen)
+    found = every_match(model, seen, n_steps)
+    K = found.places.shape[1]
     total = np.logaddexp.reduce(found.log_weight, axis=None)
     p = np.exp(found.log_weight - total)
-    labels = [[sum(p[i, found.walks[:, w[k]] == s].sum() for i, w in enumerate(found.places)) for s in range(model.n_states)] for k in range(K)]
-    places = [[p[found.places[:, k] == t].sum() for t in range(n_steps)] for k in range(K)]
-    return Shares(float(total), np.reshape(labels, (K, model.n_states)), np.reshape(places, (K, n_steps)))
+    labels = np.zeros((K, model.n_states))
+    places = np.zeros((K, n_steps))
+    for i, w in enumerate(found.places):
+        for k, t in enumerate(w):
+            places[k, t] += p[i].sum()
+            for s in range(model.n_states): labels[k, s] += p[i, found.walks[:, t] == s].sum()
+    return Shares(float(total), labels, places)
 
 # %% ../../nbs/lab/oracles.ipynb #0d16c195
 def exact_observed(
-    model, # `HMMOP`
-    seen, # Observations of one sequence, `(K,)`
-): # Log-likelihood, state probabilities `(K, S)`, and the most probable path `(K,)`
+    model: HMMOP, # A model of few states
+    seen: "Numbers", # Observations of one sequence, `(K,)`
+) -> tuple[float, np.ndarray, np.ndarray]: # Log-likelihood, labels `(K, S)`, best path `(K,)`
     "The answers for a sequence of unknown length, path by path."
-    R, r0, K, S = thin(model.T, model.psi), thin_start(model.start, model.T, model.psi), len(seen), model.n_states
-    if S**K > 2_000_000: raise ValueError(f"seen: {S**K:.1e} paths are too many to list; take a shorter sequence")
-    paths, log_b = np.array(list(itertools.product(range(S), repeat=K))), model.emission.log_likelihood(np.asarray(seen))
-    with np.errstate(divide="ignore"): logs = np.log(r0)[paths[:, 0]] + np.log(R)[paths[:, :-1], paths[:, 1:]].sum(1) + log_b[np.arange(K), paths].sum(1)
+    seen = np.asarray(seen)
+    K = len(seen)
+    S = model.n_states
+    if S**K > 2_000_000:
+        raise ValueError(f"seen: {S**K:.1e} paths are too many to list; take a shorter sequence")
+    paths = np.array(list(itertools.product(range(S), repeat=K)))
+    emitted = model.emission.log_likelihood(seen)
+    with np.errstate(divide="ignore"):
+        first = np.log(thin_start(model.start, model.T, model.psi))
+        moves = np.log(thin(model.T, model.psi))
+    logs = first[paths[:, 0]] + moves[paths[:, :-1], paths[:, 1:]].sum(1)
+    logs = logs + emitted[np.arange(K), paths].sum(1)
     total = np.logaddexp.reduce(logs)
-    labels = [[np.exp(logs[paths[:, k] == s] - total).sum() for s in range(S)] for k in range(K)]
-    return float(total), np.array(labels), paths[logs.argmax()]
+    p = np.exp(logs - total)
+    labels = np.array([[p[paths[:, k] == s].sum() for s in range(S)] for k in range(K)])
+    return float(total), labels, paths[logs.argmax()]
 
 # %% ../../nbs/lab/oracles.ipynb #eed88701
 class Grid(NamedTuple):
     "The posterior of the two free numbers of a two-state chain."
     points: np.ndarray # `(n,)`, midpoints between 0 and 1
     weight: np.ndarray # `(n, n)`, probability of `T[0, 1] = points[i]` and `T[1, 0] = points[j]`
-    def mean(self, f): return float((self.weight * f(self.points[:, None], self.points)).sum())
-    def moments(self, i): # mean and standard deviation of T[0, 1] (i = 0) or T[1, 0] (i = 1)
+
+    def mean(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
+        "Posterior mean of `f(T[0, 1], T[1, 0])`."
+        return float((self.weight * f(self.points[:, None], self.points)).sum())
+
+    def moments(self, i: int) -> tuple[float, float]:
+        "Mean and standard deviation of `T[0, 1]` (`i = 0`) or `T[1, 0]` (`i = 1`)."
         p = self.weight.sum(1 - i)
-        return p @ self.points, np.sqrt(p @ self.points**2 - (p @ self.points)**2)
+        mean = p @ self.points
+        return float(mean), float(np.sqrt(p @ self.points**2 - mean**2))
 
 def grid_posterior(
-    log_likelihood, # Function of a matrix `(2, 2)`: log-likelihood of all data, or that plus a log prior
-    points=80, # Points on each side
-):
+    log_likelihood: Callable[[np.ndarray], float], # Of a matrix `(2, 2)`; may include a log prior
+    points: int = 80, # Points on each side
+) -> Grid:
     "Posterior of a two-state chain on a grid."
     p = (np.arange(points) + .5) / points
     logs = np.array([[log_likelihood(np.array([[1 - a, a], [b, 1 - b]])) for b in p] for a in p])
@@ -99,12 +135,14 @@ def grid_posterior(
 
 # %% ../../nbs/lab/oracles.ipynb #824e5acc
 def known_log_likelihood(
-    model, # `HMMOP`
-    data, # `Trajectories`: observations, positions and lengths
-):
+    model: HMMOP, # A model
+    data: Trajectories, # Observations, positions and lengths
+) -> float:
     "Log density of all observations and their positions, hidden states summed out."
-    logs = 0.
+    start = np.array(model.start)
+    T = np.array(model.T)
+    total = 0.
     for values, places, N in zip(data.sequences, data.positions, data.n_steps):
-        v, top = step_weights(model.emission, values, model.psi, places, int(N))
-        logs += forward_messages(np.array(model.start), np.array(model.T), v)[1].sum() + top
-    return float(logs)
+        weights, scale = step_weights(model.emission, values, model.psi, places, int(N))
+        total += forward_messages(start, T, weights)[1].sum() + scale
+    return float(total)

@@ -1,0 +1,96 @@
+"""No random number is used twice in a run.
+
+A child process runs every method in plain Python (numba switched off), writes down the name of every number that
+is asked for, and reports the names that came twice.
+"""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+METHODS = {
+    "known": "hm.fit_known(DATA.sequences, DATA.positions, DATA.n_steps, **RUN)",
+    "naive": "hm.fit_naive(DATA.sequences, **RUN)",
+    "random": "hm.fit_random(DATA.sequences, DATA.n_steps, **RUN)",
+    "analytic": "hm.fit_analytic(DATA.sequences, .4, **RUN)",
+    "matching, exact": "hm.fit_matching(DATA.sequences, DATA.n_steps, **RUN)",
+    "matching, gibbs": "hm.fit_matching(DATA.sequences, DATA.n_steps, placement='gibbs', inner=2, **RUN)",
+    "matching, paper": "hm.fit_matching(DATA.sequences, DATA.n_steps, placement='paper', inner=2, **RUN)",
+    "matching, random start": "hm.fit_matching(DATA.sequences, DATA.n_steps, placement='paper', inner=1,"
+                              " init='random', **RUN)",
+    "gaps, collapsed": "hm.fit_gaps(DATA.sequences, .4, leaps=2, **LONG)",
+    "gaps, psi unknown": "hm.fit_gaps(DATA.sequences, [.4, np.nan], leaps=2, **LONG)",
+    "gaps, sparse": "hm.fit_gaps(DATA.sequences, .4, leaps=2, prior=hm.Prior(T='sparse'), **RUN)",
+    "gaps, augmented": "hm.fit_gaps(DATA.sequences, [.4, np.nan], variant='augmented', **RUN)",
+    "gaps, paper": "hm.fit_gaps(DATA.sequences, .4, variant='paper', max_gap=6, **RUN)",
+    "em": "hm.fit_em(DATA.sequences, psi=.4, n_states=2, restarts=1, max_iter=3, seed=5)",
+    "sample": "MODEL.sample(6, 7, seed=5, omission=hm.PerSequenceOmission(.4, .1))",
+    "front door": "hm.fit(DATA.sequences, psi=.4, **RUN)",
+}
+SCRIPT = """
+import importlib, json, pkgutil, sys, warnings
+warnings.simplefilter("ignore")
+import numba
+import numpy as np
+import hmmop_nb as hm
+from hmmop_nb.engine import random
+
+seen, twice = set(), []
+def note(*name):
+    if name in seen: twice.append([str(part) for part in name])
+    seen.add(name)
+
+def recorded(function):
+    def noted(*args, **kw):
+        note(function.__name__, *(int(x) for x in (*args, *kw.values())))
+        return function(*args, **kw)
+    return noted
+
+for info in pkgutil.walk_packages(hm.__path__, "hmmop_nb."):
+    if info.name.endswith(("experiments", "trust", "labelling")): continue
+    importlib.import_module(info.name)
+tamper = sys.argv[2] if len(sys.argv) > 2 else ""
+if tamper == "warm start": random.own_key = lambda key, stream: key
+for name, module in list(sys.modules.items()):
+    if not name.startswith("hmmop_nb"): continue
+    for kind in ("uniforms", "sweep_rng"):
+        if hasattr(module, kind): setattr(module, kind, recorded(getattr(random, kind)))
+    if hasattr(module, "own_key"): module.own_key = random.own_key
+assert numba.config.DISABLE_JIT
+MODEL = hm.HMMOP([[.3, .7], [.6, .4]], [.5, .5], hm.Gaussian([0., 1.], .3), .4)
+DATA = MODEL.sample(6, 7, seed=1)
+RUN = dict(n_states=2, draws=2, warmup=3, chains=2, seed=5, progress=False)
+LONG = RUN | dict(warmup=45) # two windows of adaptation
+seen.clear(), twice.clear()
+eval(sys.argv[1])
+print(json.dumps(dict(used=len(seen), twice=twice[:5])))
+"""
+
+
+def names_used(call, tamper=""):
+    "How many random numbers a call asked for, and those that it asked for twice."
+    env = os.environ | dict(NUMBA_DISABLE_JIT="1", PYTHONPATH=str(ROOT))
+    done = subprocess.run([sys.executable, "-c", SCRIPT, call, tamper], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_random_number_is_used_twice(name):
+    found = names_used(METHODS[name])
+    assert found["twice"] == [], "kind, key, stream or sweep, ..."
+    assert found["used"] > 10 or name in ("em",)
+
+
+def test_a_number_that_is_used_twice_is_found():
+    "A warm start that draws the streams of the chain it serves, as it once did."
+    assert names_used(METHODS["matching, exact"], "warm start")["twice"]
+
+
+def test_every_stream_has_a_number_of_its_own():
+    from hmmop_nb.engine.random import Stream
+    assert len({int(stream) for stream in Stream.__members__.values()}) == len(Stream.__members__)
