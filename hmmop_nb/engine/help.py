@@ -23,8 +23,9 @@ class Docment(NamedTuple):
 
     def __str__(self) -> str:
         "As it stands in a signature."
-        if not self.annotation: return self.name + (f"={self.default}" if self.default else "")
-        return f"{self.name}: {self.annotation}" + (f" = {self.default}" if self.default else "")
+        text = f"{self.name}: {self.annotation}" if self.annotation else self.name
+        if not self.default: return text
+        return f"{text} = {self.default}" if self.annotation else f"{text}={self.default}"
 
 # %% ../../nbs/engine/help.ipynb #9f770141
 class Docments(NamedTuple):
