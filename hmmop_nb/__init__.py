@@ -14,6 +14,7 @@ from .gaps import *
 from .psi import *
 from .inference import *
 from .em import *
+from .engine.reading import *
 from .fit import *
 from .estimator import *
 from .explore import *

@@ -11,7 +11,8 @@ import inspect
 
 import numpy as np
 
-from .fit import anndata_table, fit, read_sequences, read_table
+from .engine.reading import anndata_table, read_sequences, read_table
+from .fit import fit
 from .inference import decode, log_likelihood, posterior_marginals
 from .model import HMMOP, Sequences
 from .engine.checks import method_of
