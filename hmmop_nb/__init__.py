@@ -12,6 +12,7 @@ from .known_gaps import *
 from .matching import *
 from .gaps import *
 from .psi import *
+from .omission import *
 from .inference import *
 from .em import *
 from .engine.reading import *
