@@ -161,7 +161,7 @@ def plot_map(
     for a, b in arrows:
         how = dict(arrowstyle="-|>", color="0.6", lw=.9, shrinkA=1, shrinkB=1,
                    patchA=words[a].get_bbox_patch(), patchB=words[b].get_bbox_patch())
-        ax.annotate("", boxes[b], boxes[a], arrowprops=how, zorder=1)
+        ax.annotate("", boxes[b], boxes[a], arrowprops=how)
     xs, ys = zip(*boxes.values())
     ax.set(xlim=(min(xs) - .6, max(xs) + .6), ylim=(min(ys) - .5, max(ys) + .5))
     ax.axis("off")
