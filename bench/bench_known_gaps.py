@@ -16,7 +16,8 @@ import numba
 import numpy as np
 
 import hmmop_nb as hm
-from hmmop_nb.engine.messages import STREAM_FFBS, draw_paths, emission_weights, layout
+from hmmop_nb.engine.messages import STREAM_FFBS, draw_paths, layout
+from hmmop_nb.engine.emissions import emission_weights
 from hmmop_nb.model import Sequences
 from hmmop_nb.engine.random import as_key
 

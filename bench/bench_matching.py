@@ -15,9 +15,8 @@ import numba
 import numpy as np
 
 import hmmop_nb as hm
-from hmmop_nb.matching import (
-    MatchingSampler, as_walk, draw_matches, expected_matches, scaled_densities
-)
+from hmmop_nb.matching import MatchingSampler
+from hmmop_nb.engine.lattice import as_walk, draw_matches, expected_matches, scaled_densities
 from hmmop_nb.known_gaps import prepare
 from hmmop_nb.engine.random import as_key
 from hmmop_nb.engine.problem import Prior

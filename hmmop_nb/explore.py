@@ -19,11 +19,11 @@ from .fit import fit
 from .gaps import gap_law
 from .lab.chains import cyclic_multipartite
 from hmmop_nb.model import (
-    HMMOP, BernoulliOmission, Categorical, MarkovOmission, PerSequenceOmission, l1_distance
+    HMMOP, BernoulliOmission, MarkovOmission, PerSequenceOmission, l1_distance
 )
-from hmmop_nb.transforms import (
-    admissible_psi, compose, frame_slider, nearest_stochastic, plot_thinned, thin
-)
+from .engine.emissions import Categorical
+from .transforms import admissible_psi, compose, nearest_stochastic, plot_thinned, thin
+from .engine.plot import frame_slider
 
 # %% ../nbs/11_explore.ipynb #9170901f
 def draw_thinning(

@@ -25,7 +25,8 @@ from .gaps import fit_gaps
 from .inference import log_likelihood
 from .known_gaps import fit_analytic, fit_known, fit_naive, fit_random
 from .matching import fit_matching
-from .model import HMMOP, Categorical, Gaussian, Poisson, Sequences, as_sequences
+from .model import HMMOP, Sequences, as_sequences
+from .engine.emissions import Categorical, Gaussian, Poisson
 
 # %% ../nbs/10_fit.ipynb #cd06c50c
 class Method(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .checks import Data
-from ..known_gaps import check_positions
+from .problem import check_positions
 from ..model import Sequences, as_sequences
 
 # %% ../../nbs/engine/reading.ipynb #8be5d714
