@@ -16,7 +16,9 @@ import numba
 import numpy as np
 
 import hmmop_nb as hm
-from hmmop_nb.engine.messages import STREAM_FFBS, draw_paths, emission_weights, layout
+from hmmop_nb.engine.emissions import emission_weights
+from hmmop_nb.engine.messages import draw_paths, layout
+from hmmop_nb.engine.random import Stream
 from hmmop_nb.model import Sequences
 from hmmop_nb.engine.random import as_key
 
@@ -60,7 +62,7 @@ def in_c(kernel, data, start, T, emission, key, sweep):
     arrays = dict(values=data.values, offsets=data.offsets, order=data.order, start=np.array(start), T=np.array(T), mean=np.array(emission.means), scale=np.array(emission.scales),
                   counts=np.zeros((S, S), np.int64), first=np.zeros(S, np.int64), sums=np.zeros(S), squares=np.zeros(S), log_likelihood=np.zeros(len(data.steps)), states=np.zeros(len(data.values), np.int16))
     assert all(arrays[name].dtype == kind for name, kind in FIELDS.items() if kind)
-    problem = Problem(**{name: a.ctypes.data for name, a in arrays.items()}, n=len(data.steps), S=S, key=int(key), stream=STREAM_FFBS, sweep=sweep)
+    problem = Problem(**{name: a.ctypes.data for name, a in arrays.items()}, n=len(data.steps), S=S, key=int(key), stream=int(Stream.PATHS), sweep=sweep)
     def run():
         for name in ("counts", "first", "sums", "squares"): arrays[name][:] = 0
         kernel(ctypes.byref(problem))

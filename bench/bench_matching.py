@@ -15,9 +15,8 @@ import numba
 import numpy as np
 
 import hmmop_nb as hm
-from hmmop_nb.matching import (
-    MatchingSampler, as_walk, draw_matches, expected_matches, scaled_densities
-)
+from hmmop_nb.engine.lattice import as_walk, draw_matches, expected_matches, scaled_densities
+from hmmop_nb.matching import MatchingSampler
 from hmmop_nb.known_gaps import prepare
 from hmmop_nb.engine.random import as_key
 from hmmop_nb.engine.problem import Prior
@@ -62,7 +61,8 @@ def matching():
     with tempfile.TemporaryDirectory() as folder:
         in_c = compiled(folder)
         ours, theirs = draw_matches(*args, as_key(0), 0), in_c(*args, as_key(0), 0)
-        for mine, other in zip((ours.n, ours.first, ours.omitted, ours.labels, ours.places), theirs): np.testing.assert_array_equal(mine, other)
+        counts = ours.counts
+        for mine, other in zip((counts.transitions, counts.first, counts.omitted, ours.labels, ours.places), theirs): np.testing.assert_array_equal(mine, other)
         np.testing.assert_allclose(ours.log_likelihood, theirs[-1], rtol=1e-12)
         best = alternate({"lattice in C, gcc -O3 -march=native": lambda: in_c(*args, as_key(0), 0), "draw_matches (numba)": lambda: draw_matches(*args, as_key(0), 0)})
     for how, seconds in best.items(): yield dict(what="joint draw, 1,500 x 80", how=how, seconds=seconds)

@@ -6,7 +6,7 @@
 
 #define RESCALE 8
 #define CAP 1e30
-#define STREAM 14
+#define STREAM 15
 
 static void uniforms(uint64_t key, uint32_t stream, uint32_t sweep, uint32_t sequence, uint32_t step, double *u, double *w)
 {

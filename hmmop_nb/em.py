@@ -18,7 +18,7 @@ from scipy.special import xlogy
 
 from .gaps import expected_latent, observed_chain
 from .known_gaps import prepare
-from .matching import as_walk, expected_matches, scaled_densities
+from .engine.lattice import as_walk, expected_matches, scaled_densities
 from .model import HMMOP, Sequences
 from .engine.checks import as_floats, as_n_steps, check_psi
 from .engine.random import as_key, as_rng
@@ -156,7 +156,7 @@ def expectations(problem, point):
         with threads_for(len(b) * T.size * (steps - problem.sequences.lengths).mean()):
             e = expected_matches(b, problem.sequences.offsets, steps, as_walk(start, T, psi))
         logs = e.log_likelihood
-        counts = Counts(e.n, e.first, e.omitted, e.observed, e.marginals, np.zeros(0), np.zeros(0), logs.sum() + top.sum())
+        counts = Counts(e.counts.transitions, e.counts.first, e.counts.omitted, e.counts.observed, e.marginals, np.zeros(0), np.zeros(0), logs.sum() + top.sum())
     if not np.isfinite(counts.log_likelihood): refuse_impossible(logs)
     return counts
 

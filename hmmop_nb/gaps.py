@@ -9,6 +9,7 @@ __all__ = ['gap_law', 'fit_gaps']
 #| code-fold: true
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,14 +19,15 @@ from scipy.special import expit, gammaln, logit
 from .engine.random import sweep_rng
 from .engine.driver import whole
 from hmmop_nb.known_gaps import (
-    PURPOSE_INIT, PURPOSE_PARAMETERS, ChainSampler, Info, State, prepare, run
+    PURPOSE_INIT, PURPOSE_PARAMETERS, ChainSampler, Info, State, as_drawn, prepare, run
 )
-from .engine.messages import draw_paths, explain_impossible, layout
+from .engine.lattice import explain_impossible
+from .engine.messages import draw_paths, layout
 from .model import Sequences
 from .engine.checks import check_psi, check_stochastic, check_visible, first_place
 from .engine.random import uniforms
 from hmmop_nb.engine.problem import (
-    Prior, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_alpha_prior,
+    Prior, Theta, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_alpha_prior,
     log_prior_psi, log_prior_T, log_rows, slice_step, spread
 )
 from .transforms import nearest_stochastic, thin, unthin
@@ -478,9 +480,11 @@ class GapsSampler(ChainSampler):
     def look(self, T, start, psi, emission, alpha, key, sweep):
         "Draw the observed states; the draw, the log-likelihood and the log density."
         _, R, r0 = observed_chain(T, start, psi)
-        drawn = draw_paths(self.data, r0, R, self.learner.weights(emission), key, sweep, symbols=self.learner.symbols)
+        drawn = as_drawn(draw_paths(self.data, r0, R, self.learner.weights(emission), key, sweep, symbols=self.learner.symbols))
         likelihood = float(drawn.log_likelihood.sum()) + self.learner.base
-        if not np.isfinite(likelihood): explain_impossible(drawn.log_likelihood, self.learner.emission(emission), self.sequences, r0, R)
+        if not np.isfinite(likelihood):
+            known = SimpleNamespace(sequences=self.sequences, family=self.learner, n_steps=None, positions=None)
+            explain_impossible(known, Theta(T, start, psi, emission), drawn.log_likelihood)
         prior = log_prior_T(T, self.prior, alpha) + self.learner.log_prior(emission) + log_prior_psi(psi, self.given_psi, self.prior)
         if self.given_start is None: prior += log_rows(start, spread(self.prior.start, start.shape, "prior.start"))
         return drawn, likelihood, likelihood + prior
@@ -620,13 +624,13 @@ class PaperSampler(GapsSampler):
         "Observed states, then gaps."
         T, start, psi, emission = self.begin(key)
         _, R, r0 = observed_chain(T, start, psi)
-        drawn = draw_paths(self.data, r0, R, self.learner.weights(emission), key, 0, symbols=self.learner.symbols, states=True)
+        drawn = as_drawn(draw_paths(self.data, r0, R, self.learner.weights(emission), key, 0, symbols=self.learner.symbols, states=True))
         return self.visit(T, start, emission, 1., drawn, key, 0)[0]
 
     def fill(self, state, T, start, emission, key, sweep, states):
         "Draw all latent states, given the gaps."
         data = layout(self.learner.held, Sequences(state.positions, self.sequences.offsets), state.n_steps)
-        drawn = draw_paths(data, start, T, self.learner.weights(emission), key, sweep, psi=self.given_psi, symbols=self.learner.symbols, states=states)
+        drawn = as_drawn(draw_paths(data, start, T, self.learner.weights(emission), key, sweep, psi=self.given_psi, symbols=self.learner.symbols, states=states))
         if not states: return drawn
         return drawn._replace(states=drawn.states[np.repeat(data.begins[:-1], self.sequences.lengths) + state.positions])
 

@@ -9,6 +9,7 @@ __all__ = ['fit_known', 'fit_naive', 'fit_random', 'fit_analytic']
 #| code-fold: true
 import hashlib
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,14 +17,15 @@ from numba import njit, prange
 
 from .engine.driver import ENOUGH, run_chains, warn_user
 from .engine.random import sweep_rng
-from .engine.messages import draw_paths, explain_impossible, layout
+from .engine.lattice import explain_impossible
+from .engine.messages import draw_paths, layout
 from .model import Sequences, as_sequences
 from hmmop_nb.engine.checks import (
     as_floats, as_n_steps, check_finite, check_probabilities, check_psi
 )
 from .engine.random import as_key, uniforms
 from hmmop_nb.engine.problem import (
-    FixedEmission, Prior, check_init, draw_psi, draw_start, draw_T, emission_learner,
+    FixedEmission, Prior, Theta, check_init, draw_psi, draw_start, draw_T, emission_learner,
     initial_chain, initial_emission, log_prior_psi, log_prior_T, log_rows, spread
 )
 from .engine.files import as_plain
@@ -85,13 +87,32 @@ class ChainSampler:
         return self.visit(T, start, psi, emission, alpha, key, sweep + 1)
 
 # %% ../nbs/02_known_gaps.ipynb #bd334339
+class Drawn(NamedTuple):
+    "Counts of one draw, field by field."
+    n: np.ndarray
+    first: np.ndarray
+    observed: np.ndarray
+    omitted: np.ndarray
+    moments: np.ndarray
+    symbols: np.ndarray
+    log_likelihood: np.ndarray
+    states: np.ndarray
+
+def as_drawn(paths):
+    "A draw with its counts field by field."
+    n, first, observed, omitted, emitted = paths.counts
+    sums = emitted.dtype == float
+    moments, symbols = (emitted, np.zeros((len(n), 0), np.int64)) if sums else (np.zeros((2, len(n))), emitted)
+    return Drawn(n, first, observed, omitted, moments, symbols, paths.log_likelihood, paths.states)
+
 def _visit(self: ChainSampler, T, start, psi, emission, alpha, key, sweep):
     "Draw the hidden states at these parameters and put everything together."
     latent = self.given_psi is not None
-    drawn = draw_paths(self.data, start, T, self.learner.weights(emission), key, sweep, psi=psi if latent else None, symbols=self.learner.symbols)
+    drawn = as_drawn(draw_paths(self.data, start, T, self.learner.weights(emission), key, sweep, psi=psi if latent else None, symbols=self.learner.symbols))
     likelihood = float(drawn.log_likelihood.sum()) + self.learner.base
     if not np.isfinite(likelihood):
-        explain_impossible(drawn.log_likelihood, self.learner.emission(emission), self.sequences, start, T, psi, self.positions, self.n_steps)
+        known = SimpleNamespace(sequences=self.sequences, family=self.learner, n_steps=self.n_steps, positions=self.positions)
+        explain_impossible(known, Theta(T, start, psi, emission), drawn.log_likelihood)
     prior = log_prior_T(T, self.prior, alpha) + self.learner.log_prior(emission)
     if self.given_start is None: prior += log_rows(start, spread(self.prior.start, start.shape, "prior.start"))
     if latent: prior += log_prior_psi(psi, self.given_psi, self.prior)

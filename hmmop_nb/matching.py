@@ -8,6 +8,7 @@ __all__ = ['fit_matching']
 # %% ../nbs/03_matching.ipynb #de3c3b9f
 #| code-fold: true
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -17,23 +18,24 @@ from numba import njit
 
 from .model import Sequences
 from .engine.checks import as_n_steps, check_psi
-from .engine.random import uniforms
+from .engine.random import Stream, uniforms
 from .engine.driver import run_chains
 from .engine.random import sweep_rng
 from hmmop_nb.known_gaps import (
     LOG_DENSITY, PURPOSE_INIT, PURPOSE_PARAMETERS, ChainSampler, State, place_randomly, prepare
 )
-from .engine.parallel import apart, in_shares, together
+from .engine.lattice import as_walk, draw_matches, explain_impossible, scaled_densities
 from .engine.messages import draw_paths, layout
+from .engine.parallel import in_shares
 from hmmop_nb.engine.problem import (
-    Prior, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_prior_psi,
+    Prior, Theta, draw_psi, draw_start, draw_T, initial_chain, initial_emission, log_prior_psi,
     log_prior_T, log_rows, spread
 )
 from .engine.files import as_plain
 from .transforms import nearest_stochastic, unthin
 
 # %% ../nbs/03_matching.ipynb #6aa4c616
-STREAM_PLACES, STREAM_LATTICE = 11, 14
+STREAM_PLACES = int(Stream.PLACES)
 
 @njit(cache=True, error_model="numpy", inline="always")
 def nth_uniform(key, sweep, sequence, n):
@@ -84,406 +86,6 @@ def move_all_places(states, begins, positions, offsets, b, weight, inner, accept
     taken = np.zeros(len(begins) - 1, np.int64)
     in_shares(move_share, states, begins, positions, offsets, b, weight, inner, accept, np.uint64(key), sweep, taken)
     return taken.sum() / max(1, len(taken) * inner)
-
-# %% ../nbs/03_matching.ipynb #709c69bc
-RESCALE, CAP, PEAK = 8, 1e30, 1e250
-
-@njit(cache=True, inline="always")
-def lowest(t, N, K):
-    "Fewest observations that may have been placed after step `t`."
-    return max(0, K - (N - 1 - t))
-
-@njit(cache=True, inline="always")
-def highest(t, K):
-    "Most observations that may have been placed after step `t`."
-    return min(K, t + 1)
-
-@njit(cache=True, inline="always")
-def padded(width):
-    "A width rounded up to whole vectors."
-    return (width + 7) // 8 * 8
-
-# %% ../nbs/03_matching.ipynb #bc67d172
-@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def mix(M, rows, width, out):
-    "`out[s, 1 + j] = sum over i of M[i, s] * rows[i, j]`, with zeros on both sides."
-    S, single = len(M), len(M) % 5
-    for s in range(S):
-        o = out[s]
-        for j in range(width + 10): o[j] = 0.
-    for i in range(single):
-        r = rows[i]
-        for s in range(S):
-            o, c = out[s], M[i, s]
-            for j in range(width): o[j + 1] += c * r[j]
-    for i in range(single, S, 5):
-        r0, r1, r2, r3, r4 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3], rows[i + 4]
-        for s in range(S):
-            o, c0, c1, c2, c3, c4 = out[s], M[i, s], M[i + 1, s], M[i + 2, s], M[i + 3, s], M[i + 4, s]
-            for j in range(width): o[j + 1] += (c0 * r0[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j]) + c4 * r4[j]
-
-# %% ../nbs/03_matching.ipynb #41e52df9
-class Walk(NamedTuple):
-    "The parameters of the walk, as the kernels want them."
-    start: np.ndarray # `(S,)`
-    T: np.ndarray # `(S, S)`
-    TT: np.ndarray # Its transpose
-    psi: np.ndarray # `(S,)`
-
-@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def arrive(prev, v, t, N, K, walk):
-    "`v[s, 1 + j]`: weight of arriving in `s` at step `t`, before the step is seen or omitted; for the columns of slice `t - 1`."
-    if t > 0: mix(walk.T, prev, padded(highest(t - 1, K) - lowest(t - 1, N, K) + 1), v)
-    else:
-        for s in range(len(walk.start)):
-            for j in range(18): v[s, j] = walk.start[s] if j == 1 else 0.
-
-@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def step_slice(prev, here, v, t, N, K, walk, seen):
-    "Slice `t` of the lattice from the one before."
-    S, lo, was = len(walk.psi), lowest(t, N, K), lowest(t - 1, N, K)
-    d, before, width = lo - was, highest(t - 1, K) - was + 1, padded(highest(t, K) - lo + 1)
-    ratio, factor = here[S], here[S + 1]
-    for j in range(width): ratio[j] = 1.
-    for j in range(width): factor[j] = 1.
-    if t > 0:
-        old = prev[S, d:]
-        for j in range(before - d): ratio[j] = old[j]
-    arrive(prev, v, t, N, K, walk)
-    for s in range(S):
-        near, row, out, p = v[s, d:], seen[s, lo:], here[s], walk.psi[s] # one view of v: fewer overlaps for the compiler to rule out
-        for j in range(width): out[j] = p * near[j + 1] + row[j] * (ratio[j] * near[j])
-
-# %% ../nbs/03_matching.ipynb #9e33a462
-@njit(cache=True, inline="always", error_model="numpy")
-def rescale(here, lo, width, logs):
-    "Bring the columns of a slice to sum one and note their scales."
-    S = len(here) - 2
-    ratio, factor, left = here[S], here[S + 1], 0.
-    for j in range(width): factor[j] = 0.
-    for s in range(S):
-        row = here[s]
-        for j in range(width): factor[j] += row[j]
-    for j in range(width):
-        grow = max(factor[j], ratio[j] * left / CAP, 1e-290)
-        ratio[j] *= left / grow
-        logs[lo + j] += np.log(grow)
-        factor[j], left = 1 / grow, grow
-    for s in range(S):
-        row = here[s]
-        for j in range(width): row[j] *= factor[j]
-
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
-def advance(prev, here, v, logs, t, N, K, walk, seen):
-    "Slice `t` from the one before, rescaled if it is due."
-    step_slice(prev, here, v, t, N, K, walk, seen)
-    if t < K: logs[t + 1] = logs[t]
-    if t % RESCALE == RESCALE - 1: rescale(here, lowest(t, N, K), highest(t, K) - lowest(t, N, K) + 1, logs)
-
-# %% ../nbs/03_matching.ipynb #c0245b0c
-ROOM = 2**25 # bytes of slices above which a sequence is split into segments
-BLOCK = 16 # sequences that share a scratch space
-
-class Scratch(NamedTuple):
-    "Space for the lattice of one sequence."
-    slices: np.ndarray # `(M + 1, S + 2, width)`: the mark before a segment, then its slices
-    marks: np.ndarray # `(segments, S + 2, width)`: the last slice before each segment
-    v: np.ndarray # `(S, width + 24)`
-    logs: np.ndarray # `(K + 2,)`
-    seen: np.ndarray # `(S, K + 17)`
-
-@njit(cache=True, inline="always", error_model="numpy")
-def scratch(S, M, segments, K, width):
-    "Space for `M` slices at a time."
-    return Scratch(np.zeros((M + 1, S + 2, width)), np.zeros((segments, S + 2, width)), np.zeros((S, width + 24)), np.zeros(K + 2), np.zeros((S, K + 17)))
-
-@njit(cache=True, inline="always", error_model="numpy")
-def room_for(work, first, last, offsets, n_steps, room):
-    "`work` if each of the sequences `first` to `last - 1` fits into it, else a larger space."
-    S, N, K, width = len(work.v), 1, 0, 0
-    for i in range(first, last):
-        k = offsets[i + 1] - offsets[i]
-        N, K, width = max(N, n_steps[i]), max(K, k), max(width, padded(min(k, n_steps[i] - k) + 1))
-    M = N if N * (S + 2) * width * 8 <= room else int(np.ceil(np.sqrt(N)))
-    segments = (N + M - 1) // M
-    fits = M < len(work.slices) and segments <= len(work.marks) and K + 2 <= len(work.logs) and width <= work.slices.shape[2]
-    return work if fits else scratch(S, M, segments, K, width)
-
-# %% ../nbs/03_matching.ipynb #739dd572
-@njit(cache=True, inline="always", error_model="numpy")
-def copy_slice(a, b):
-    "Copy slice `a` to `b`."
-    for r in range(len(a)):
-        for j in range(a.shape[1]): b[r, j] = a[r, j]
-
-@njit(cache=True, inline="always", error_model="numpy")
-def fill(work, g, N, K, walk):
-    "Fill the slices of segment `g` from the mark before it."
-    M = len(work.slices) - 1
-    if g > 0: copy_slice(work.marks[g], work.slices[0])
-    for t in range(g * M, min(N, (g + 1) * M)):
-        advance(work.slices[t - g * M], work.slices[t - g * M + 1], work.v, work.logs, t, N, K, walk, work.seen)
-
-@njit(cache=True, inline="always", error_model="numpy")
-def column_sum(last, S):
-    "Sum of the only column of the last slice."
-    total = 0.
-    for s in range(S): total += last[s, 0]
-    return total
-
-@njit(cache=True, inline="always", error_model="numpy")
-def forward(work, b, N, walk):
-    "Run the lattice forward over one sequence; its log-likelihood."
-    S, K, M = len(walk.psi), len(b), len(work.slices) - 1
-    if N == 0: return 0.
-    for s in range(S):
-        work.seen[s, 0] = 0.
-        for k in range(K): work.seen[s, k + 1] = (1 - walk.psi[s]) * b[k, s]
-    work.logs[0] = 0.
-    segments = (N + M - 1) // M
-    for g in range(segments):
-        fill(work, g, N, K, walk)
-        if g + 1 < segments: copy_slice(work.slices[M], work.marks[g + 1])
-    return np.log(column_sum(work.slices[(N - 1) % M + 1], S)) + work.logs[K]
-
-# %% ../nbs/03_matching.ipynb #01d15e74
-def scaled_densities(
-    emission, # An emission object
-    values, # All observations, end to end
-): # `(n, S)` densities divided by their row's largest, and the logs of those `(n,)`
-    "Emission densities for the lattice; a row of zeros for an observation that no state emits."
-    logs = emission.log_likelihood(values)
-    top = logs.max(1)
-    with np.errstate(invalid="ignore"): b = np.exp(logs - top[:, None])
-    b[np.isneginf(top)] = 0.
-    return b, top
-
-def as_walk(start, T, psi):
-    "Parameters as the kernels want them."
-    start, T, psi = (np.require(x, float, ["C", "W"]) for x in (start, T, psi))
-    return Walk(start, T, T.T.copy(), psi)
-
-def lattice_data(b, offsets, n_steps):
-    "Densities, offsets and lengths as the kernels want them; numba would compile again for arrays that are read-only."
-    return np.require(b, float, ["C", "W"]), *(np.require(x, np.int64, ["C", "W"]) for x in (offsets, n_steps))
-
-@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def loglik_share(share, shares, b, offsets, n_steps, walk, room, out):
-    "Log-likelihoods of every `shares`-th block of sequences."
-    work = scratch(len(walk.psi), 0, 0, 0, 0)
-    for first in range(share * BLOCK, len(n_steps), shares * BLOCK):
-        last = min(len(n_steps), first + BLOCK)
-        work = room_for(work, first, last, offsets, n_steps, room)
-        for i in range(first, last): out[i] = forward(work, b[offsets[i]:offsets[i + 1]], n_steps[i], walk)
-
-def lattice_loglik(b, offsets, n_steps, walk, room=ROOM):
-    "Log-likelihood of each sequence given its length, walks and placements summed out; without the logs of `scaled_densities`."
-    data = lattice_data(b, offsets, n_steps)
-    out = np.empty(len(data[2]))
-    in_shares(loglik_share, *data, walk, room, out)
-    return out
-
-# %% ../nbs/03_matching.ipynb #5e49fc72
-@njit(cache=True, error_model="numpy", inline="always")
-def pick(weights, rows, j, total, u):
-    "A state with probability proportional to `weights[i] * rows[i, j]`."
-    u, last = u * total, 0
-    for i in range(len(weights)):
-        w = weights[i] * rows[i, j]
-        if w > 0: last = i
-        u -= w
-        if u < 0: break
-    return last
-
-@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def step_back(prev, t, N, K, s, k, walk, seen, u, w):
-    "Whether step `t` was seen, and the state before it."
-    S, lo, hi = len(walk.psi), lowest(t - 1, N, K), highest(t - 1, K)
-    j, T, stay, left = k - lo, walk.TT[s], 0., 0.
-    if k <= hi and j > 0:
-        for i in range(S):
-            near = prev[i, j - 1:]
-            left += T[i] * near[0]
-            stay += T[i] * near[1]
-    elif k <= hi:
-        for i in range(S): stay += T[i] * prev[i, j]
-    else:
-        for i in range(S): left += T[i] * prev[i, j - 1]
-    omitted = stay * walk.psi[s]
-    observed = left * seen[s, k] * (prev[S, j] if k <= hi else 1.) if j > 0 else 0.
-    if u * (omitted + observed) < observed: return True, pick(T, prev, j - 1, left, w)
-    return False, pick(T, prev, j, stay, w)
-
-# %% ../nbs/03_matching.ipynb #c7ce63ed
-class Tally(NamedTuple):
-    "Counts of drawn walks, one row for each block of sequences."
-    n: np.ndarray # `(blocks, S, S)` transitions
-    first: np.ndarray # `(blocks, S)` first states
-    observed: np.ndarray # `(blocks, S)` observed visits
-    omitted: np.ndarray # `(blocks, S)` omitted visits
-
-@njit(cache=True, inline="always", error_model="numpy")
-def draw_walk(work, b, N, walk, key, sweep, sequence, tally, q, labels, places, states):
-    "Draw the walk and the placement of one sequence; its log-likelihood."
-    K, M = len(b), len(work.slices) - 1
-    loglik = forward(work, b, N, walk)
-    if N == 0 or not loglik > -np.inf: return loglik
-    S, last = len(walk.psi), work.slices[(N - 1) % M + 1]
-    s, k = pick(np.ones(S), last, 0, column_sum(last, S), uniforms(key, STREAM_LATTICE, sweep, sequence, N)[0]), K
-    for t in range(N - 1, -1, -1):
-        if t % M == M - 1 and t < N - 1: fill(work, t // M, N, K, walk)
-        before, observed = s, k > 0
-        if t > 0:
-            u, w = uniforms(key, STREAM_LATTICE, sweep, sequence, t)
-            observed, before = step_back(work.slices[t % M], t, N, K, s, k, walk, work.seen, u, w)
-            tally.n[q, before, s] += 1
-        else: tally.first[q, s] += 1
-        if observed:
-            k -= 1
-            labels[k], places[k] = s, t
-            tally.observed[q, s] += 1
-        else: tally.omitted[q, s] += 1
-        if len(states): states[t] = s
-        s = before
-    return loglik
-
-# %% ../nbs/03_matching.ipynb #aa7307fd
-@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def draw_share(share, shares, b, offsets, n_steps, begins, walk, key, sweep, room, tally, labels, places, states, log_likelihood):
-    "Draw every `shares`-th block of sequences."
-    work = scratch(len(walk.psi), 0, 0, 0, 0)
-    for first in range(share * BLOCK, len(n_steps), shares * BLOCK):
-        last = min(len(n_steps), first + BLOCK)
-        work = room_for(work, first, last, offsets, n_steps, room)
-        for i in range(first, last):
-            a, z = offsets[i], offsets[i + 1]
-            mine = states[begins[i]:begins[i + 1]] if len(states) else states
-            log_likelihood[i] = draw_walk(work, b[a:z], n_steps[i], walk, key, sweep, i, tally, first // BLOCK, labels[a:z], places[a:z], mine)
-
-class Match(NamedTuple):
-    "One joint draw of all walks and placements, as counts, labels and places."
-    n: np.ndarray # `(S, S)` transitions
-    first: np.ndarray # `(S,)` first states
-    observed: np.ndarray # `(S,)` observed visits
-    omitted: np.ndarray # `(S,)` omitted visits
-    labels: np.ndarray # State of each observation
-    places: np.ndarray # Step of each observation
-    states: np.ndarray # All states end to end, if asked for
-    log_likelihood: np.ndarray # `(n_sequences,)`, walks and placements summed out
-
-def draw_matches(b, offsets, n_steps, walk, key, sweep, states=False, room=ROOM):
-    "Draw walks and placements of all sequences jointly, given the parameters."
-    b, offsets, n_steps = lattice_data(b, offsets, n_steps)
-    S, blocks = len(walk.psi), -(-len(n_steps) // BLOCK)
-    tally = Tally(*(apart(blocks, *shape) for shape in ((S, S), (S,), (S,), (S,))))
-    labels, places = np.zeros(len(b), np.int64), np.zeros(len(b), np.int64)
-    begins = np.r_[0, np.cumsum(n_steps)]
-    walks, log_likelihood = np.zeros(begins[-1] if states else 0, np.int64), np.empty(len(n_steps))
-    in_shares(draw_share, b, offsets, n_steps, begins, walk, np.uint64(key), sweep, room, tally, labels, places, walks, log_likelihood)
-    return Match(*map(together, tally), labels, places, walks, log_likelihood)
-
-# %% ../nbs/03_matching.ipynb #80245079
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
-def split(prev, q, t, N, K, walk, seen, omit, take):
-    "The two terms of u: `omit[s, j]` and `take[s, j]`, for the columns of slice `t - 1`; `q[s, 1 + j]` is on the scale before rescaling."
-    S, lo, was = len(walk.psi), lowest(t, N, K), lowest(t - 1, N, K)
-    d, before = lo - was, highest(t - 1, K) - was + 1
-    for s in range(S):
-        p = walk.psi[s]
-        for j in range(padded(before)): omit[s, j] = take[s, j] = 0.
-        for j in range(before):
-            ratio = prev[S, j + 1] if t > 0 and j + 1 < before else 1.
-            omit[s, j] = p * q[s, 1 + j - d]
-            if was + j < K: take[s, j] = seen[s, was + j + 1] * ratio * q[s, 2 + j - d]
-
-@njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def add_transitions(prev, u, width, T, n):
-    "Add the expected transitions of one step."
-    for i in range(len(T)):
-        a = prev[i]
-        for s in range(len(T)):
-            r, total = u[s], 0.
-            for j in range(width): total += a[j] * r[j]
-            n[i, s] += T[i, s] * total
-
-# %% ../nbs/03_matching.ipynb #f3cf5dcb
-@njit(cache=True, error_model="numpy")
-def expect_walk(work, b, N, walk, q, omit, take, n, first, omitted, marginals, places):
-    "Add the expected counts of one sequence; its log-likelihood and the largest `q`."
-    S, K, M = len(walk.psi), len(b), len(work.slices) - 1
-    loglik, peak = forward(work, b, N, walk), 0.
-    if N == 0 or not loglik > -np.inf: return loglik, peak
-    top = 1 / column_sum(work.slices[(N - 1) % M + 1], S)
-    for s in range(S):
-        for j in range(18): q[s, j] = top if j == 1 else 0.
-    for t in range(N - 1, -1, -1):
-        if t % M == M - 1 and t < N - 1: fill(work, t // M, N, K, walk)
-        prev, here, was = work.slices[t % M], work.slices[t % M + 1], lowest(t - 1, N, K)
-        width, before = highest(t, K) - lowest(t, N, K) + 1, highest(t - 1, K) - was + 1
-        for s in range(S):
-            for j in range(width): peak = max(peak, q[s, 1 + j])
-            for j in range(width): q[s, 1 + j] *= here[S + 1, j]
-        split(prev, q, t, N, K, walk, work.seen, omit, take)
-        arrive(prev, work.v, t, N, K, walk)
-        for s in range(S):
-            for j in range(before):
-                seen_here = work.v[s, 1 + j] * take[s, j]
-                omitted[s] += work.v[s, 1 + j] * omit[s, j]
-                if was + j < K:
-                    marginals[was + j, s] += seen_here
-                    if len(places): places[was + j, t] += seen_here
-                omit[s, j] += take[s, j] # from here on this is u
-        if t > 0:
-            add_transitions(prev, omit, before, walk.T, n)
-            mix(walk.TT, omit, padded(before), q)
-        else:
-            for s in range(S): first[s] += walk.start[s] * omit[s, 0]
-    return loglik, peak
-
-# %% ../nbs/03_matching.ipynb #d8e0daec
-@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def expect_share(share, shares, b, offsets, n_steps, walk, room, n, first, omitted, marginals, log_likelihood, peak):
-    "Expected counts of every `shares`-th block of sequences, one sum for each block."
-    nowhere, work = np.zeros((0, 0)), scratch(len(walk.psi), 0, 0, 0, 0)
-    for c in range(share, len(n), shares):
-        last = min(len(n_steps), (c + 1) * BLOCK)
-        work = room_for(work, c * BLOCK, last, offsets, n_steps, room)
-        q, omit, take = np.zeros(work.v.shape), np.zeros(work.v.shape), np.zeros(work.v.shape)
-        for i in range(c * BLOCK, last):
-            a, z = offsets[i], offsets[i + 1]
-            log_likelihood[i], peak[i] = expect_walk(work, b[a:z], n_steps[i], walk, q, omit, take, n[c], first[c], omitted[c], marginals[a:z], nowhere)
-
-class Expected(NamedTuple):
-    "Posterior expectations given the parameters, walks and placements summed out."
-    n: np.ndarray # `(S, S)` transitions
-    first: np.ndarray # `(S,)` first states
-    observed: np.ndarray # `(S,)` observed visits
-    omitted: np.ndarray # `(S,)` omitted visits
-    marginals: np.ndarray # `(observations, S)` posterior state probabilities of each observation
-    log_likelihood: np.ndarray # `(n_sequences,)`, without the logs of `scaled_densities`
-
-def expected_matches(b, offsets, n_steps, walk, room=ROOM, peak=None):
-    "Expected counts of all sequences, given the parameters; the largest `q` of each goes to `peak`."
-    b, offsets, n_steps = lattice_data(b, offsets, n_steps)
-    S, blocks = len(walk.psi), -(-len(n_steps) // BLOCK)
-    n, first, omitted = (apart(blocks, *shape, dtype=float) for shape in ((S, S), (S,), (S,)))
-    marginals, log_likelihood = np.zeros((len(b), S)), np.empty(len(n_steps))
-    in_shares(expect_share, b, offsets, n_steps, walk, room, n, first, omitted, marginals, log_likelihood, np.empty(len(n_steps)) if peak is None else peak)
-    return Expected(together(n), together(first), marginals.sum(0), together(omitted), marginals, log_likelihood)
-
-# %% ../nbs/03_matching.ipynb #c7b160c2
-def place_marginals(
-    b, # Densities of one sequence, `(K, S)`
-    n_steps, # Its latent length
-    walk, # From `as_walk`
-    room=ROOM, # Bytes of slices to keep
-): # `(K, N)`: probability that observation `k` was made at step `t`
-    "Posterior law of the place of each observation of one sequence; not a number if digits were lost."
-    S, K = len(walk.psi), len(b)
-    work = room_for(scratch(S, 0, 0, 0, 0), 0, 1, np.array([0, K]), np.array([n_steps]), room)
-    spare, out = [np.zeros(work.v.shape) for _ in range(3)], np.zeros((K, n_steps))
-    _, peak = expect_walk(work, b, n_steps, walk, *spare, np.zeros((S, S)), np.zeros(S), np.zeros(S), np.zeros((K, S)), out)
-    return out if peak < PEAK else np.full_like(out, np.nan)
 
 # %% ../nbs/03_matching.ipynb #f8b38cff
 MatchState = NamedTuple("MatchState", [*State.__annotations__.items(), ("places", np.ndarray)]) # places: only where W is part of the chain
@@ -539,7 +141,8 @@ def _weigh(self: MatchingSampler, emission):
 def _draw_exact(self: MatchingSampler, T, start, psi, b, key, sweep):
     "Walks and places from the lattice: counts, labels, places, log-likelihoods, acceptance."
     got = draw_matches(b, self.sequences.offsets, self.n_steps, as_walk(start, T, psi), key, sweep)
-    return got.n, got.first, got.observed, got.omitted, got.labels, got.places, got.log_likelihood, 1.
+    n, first, observed, omitted, _ = got.counts
+    return n, first, observed, omitted, got.labels, got.places, got.log_likelihood, 1.
 
 def _draw_local(self: MatchingSampler, T, start, psi, b, weights, key, sweep, places):
     "Walks given places, then places given walks; the same results."
@@ -550,20 +153,11 @@ def _draw_local(self: MatchingSampler, T, start, psi, b, weights, key, sweep, pl
     accept = move_all_places(states, self.begins, places, self.sequences.offsets, b, weight, self.inner, self.placement == "paper", key, sweep)
     labels = states[np.repeat(self.begins[:-1], self.sequences.lengths) + places]
     observed = np.bincount(labels, minlength=S)
-    return got.n, got.first, observed, np.bincount(states, minlength=S) - observed, labels, places, got.log_likelihood, accept
+    return got.counts.transitions, got.counts.first, observed, np.bincount(states, minlength=S) - observed, labels, places, got.log_likelihood, accept
 
 MatchingSampler.weigh, MatchingSampler.draw_exact, MatchingSampler.draw_local = _weigh, _draw_exact, _draw_local
 
 # %% ../nbs/03_matching.ipynb #cd151d01
-def explain_no_match(log_likelihood, sequences, n_steps, b):
-    "Raise a `ValueError` that names the first sequence of probability zero."
-    i = int(np.flatnonzero(~(log_likelihood > -np.inf))[0])
-    a, z = sequences.offsets[i:i + 2]
-    never = np.flatnonzero(~b[a:z].any(1))
-    what = f"observation {never[0]} (value {sequences[i][never[0]]}) is one that no state emits" if len(never) else \
-        f"no walk of {n_steps[i]} steps leaves its {z - a} observations"
-    raise ValueError(f"sequences: sequence {i} has probability zero under the model: {what}; look for zeros in the emission, start or the prior of T, and for psi of 0 or 1")
-
 def _visit(self: MatchingSampler, T, start, psi, emission, alpha, key, sweep, places):
     "Draw walks and places at these parameters and put everything together."
     (b, top), weights, offset = self.weigh(emission), self.learner.weights(emission), 0.
@@ -571,7 +165,9 @@ def _visit(self: MatchingSampler, T, start, psi, emission, alpha, key, sweep, pl
     else: got, offset = self.draw_local(T, start, psi, b, weights, key, sweep, places), self.learner.base - top.sum()
     n, first, observed, omitted, labels, places, logs, accept = got
     likelihood = float(logs.sum() + top.sum() + offset)
-    if not np.isfinite(likelihood): explain_no_match(logs, self.sequences, self.n_steps, b)
+    if not np.isfinite(likelihood):
+        known = SimpleNamespace(sequences=self.sequences, family=self.learner, n_steps=self.n_steps, positions=None)
+        explain_impossible(known, Theta(T, start, psi, emission), logs)
     prior = log_prior_T(T, self.prior, alpha) + self.learner.log_prior(emission)
     if self.given_start is None: prior += log_rows(start, spread(self.prior.start, start.shape, "prior.start"))
     if self.given_psi is not None: prior += log_prior_psi(psi, self.given_psi, self.prior)

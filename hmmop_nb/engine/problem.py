@@ -15,7 +15,7 @@ import numpy as np
 from scipy.cluster.vq import ClusterError, kmeans2
 from scipy.special import gammaln, xlogy
 
-from .messages import curve_weights, emission_weights, log_base, tabulate
+from .emissions import curve_weights, emission_weights, log_base, tabulate
 from ..model import HMMOP, Categorical, Gaussian, Poisson
 from .checks import as_floats, check_finite, check_probabilities
 from .random import as_rng

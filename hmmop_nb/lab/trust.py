@@ -27,7 +27,7 @@ import numpy as np
 from scipy.stats import binom, norm, t as student
 
 from .. import gaps, known_gaps, matching
-from ..engine import messages, problem as parameters
+from ..engine import lattice, messages, problem as parameters
 from ..gaps import fit_gaps, gaps_sampler
 from ..known_gaps import ChainSampler, fit_known, fit_naive, prepare
 from ..matching import MatchingSampler, fit_matching
@@ -433,11 +433,12 @@ def forgetful_backward(): return paths_with(("np.c_[T, np.ones(S)]", "np.ones((S
 
 def omitted_weigh_one(): return paths_with(("(1 - psi, psi)", "(1 - psi, np.ones(S))"))
 
-def same_numbers(): return paths_with(("np.uint64(key), sweep,", "np.uint64(key), 0,"))
+def same_numbers(): return paths_with(("int(stream), sweep)", "int(stream), 0)"))
 
 def no_ratio():
-    callers = "advance", "fill", "forward", "draw_walk", "draw_share"
-    return {(matching, "draw_share"): rewritten(matching, "step_slice", ("(ratio[j] * near[j])", "near[j]"), through=callers)}
+    callers = "advance", "fill_segment", "lattice_forward", "draw_match", "draw_matches_share"
+    broken = rewritten(lattice, "step_slice", ("(ratio[j] * near[j])", "near[j]"), through=callers)
+    return {(lattice, "draw_matches_share"): broken}
 
 def transposed():
     walk = matching.as_walk
