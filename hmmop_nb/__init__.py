@@ -41,5 +41,6 @@ __all__ = [
     "thin_bursty", "thin_finite", "thin_start", "unthin",
 ]
 
+fill_docs(vars(engine.emissions)) # whose base class explains the methods of all families
 fill_docs(globals())
 del fill_docs

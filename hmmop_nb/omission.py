@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import betaln, expit, logsumexp
 
 from .engine.checks import Data, Numbers, Seed, as_n_steps
-from .engine.driver import whole
+from .engine.checks import whole
 from .engine.random import as_key, as_rng
 from .model import as_sequences
 
