@@ -639,9 +639,9 @@ def lost_beginning():
     return {(gaps, "bridge_counts"): broken}
 
 def start_not_thinned():
-    chain = gaps.observed_chain
-    def broken(T, start, psi): return chain(T, start, psi)._replace(r0=start)
-    return {(gaps, "observed_chain"): broken}
+    edit = "start=r0", "start=theta.start"
+    broken = rewritten(gaps, "chain", edit, inside=gaps.GapsSampler)
+    return {(gaps.GapsSampler, "chain"): broken}
 
 # %% ../../nbs/lab/trust.ipynb #cce82331
 #| code-fold: true
