@@ -13,6 +13,7 @@ from .matching import *
 from .gaps import *
 from .psi import *
 from .omission import *
+from .limits import *
 from .inference import *
 from .em import *
 from .engine.reading import *
