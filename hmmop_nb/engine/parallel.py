@@ -34,7 +34,7 @@ def together(
     return np.ascontiguousarray(sums.sum(0)[..., :width])
 
 # %% ../../nbs/engine/parallel.ipynb #f4760fe0
-HELPERS: dict[int, ThreadPoolExecutor] = {} # by process: a forked one has none of its parent's threads
+HELPERS: dict[int, ThreadPoolExecutor] = {} # by process: a fork has none of its parent's
 
 def in_shares(
     kernel: Callable, # Called as `kernel(share, shares, *args)`
