@@ -5,168 +5,140 @@
 # %% auto #0
 __all__ = ['fit_em', 'standard_errors']
 
-# %% ../nbs/06_em.ipynb #608bc885
+# %% ../nbs/06_em.ipynb #230b234f
 #| code-fold: true
-import warnings
-from contextlib import contextmanager
-from typing import NamedTuple
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba import njit, prange
-from scipy.special import xlogy
+from numba import njit
 
+from .engine.checks import Data, Numbers, Seed, whole
+from .engine.driver import warn_user
+from .engine.emissions import log_rows
+from .engine.lattice import as_walk, expected_matches, explain_impossible, scaled_densities
+from .engine.messages import smooth
+from .engine.posterior import Posterior
+from .engine.problem import Counts, Prior, Problem, Theta, first_theta, log_prior, pose
+from .engine.random import Stream, as_key, sweep_rng
 from .gaps import expected_latent, observed_chain
-from .known_gaps import prepare
-from .matching import as_walk, expected_matches, scaled_densities
-from .model import HMMOP, Sequences
-from .engine.checks import as_floats, as_n_steps, check_psi
-from .engine.random import as_key, as_rng
-from .engine.problem import FixedEmission, Prior, check_init, initial_emission, spread
-from .engine.posterior import Posterior, make_emission
-from .transforms import nearest_stochastic, unthin
+from .known_gaps import describe, unthin_theta
+from .model import HMMOP
 
-# %% ../nbs/06_em.ipynb #4c51b42d
-@njit(cache=True, error_model="numpy")
-def smooth_one(b, start, T, pairs, gamma):
-    "Posterior state probabilities of one sequence in `gamma`; adds to `pairs` and returns the log-likelihood."
-    (K, S), log_likelihood = b.shape, 0.
-    scale, beta, w = np.empty(K), np.ones(S), np.empty(S)
-    for k in range(K):
-        here, total = gamma[k], 0.
-        for j in range(S): here[j] = 0. if k else start[j]
-        for i in range(S if k else 0):
-            a, row = gamma[k - 1, i], T[i]
-            for j in range(S): here[j] += a * row[j]
-        for j in range(S):
-            here[j] *= b[k, j]
-            total += here[j]
-        if not total > 0: return -np.inf
-        for j in range(S): here[j] /= total
-        scale[k] = total
-        log_likelihood += np.log(total)
-    for k in range(K - 1, -1, -1):
-        for j in range(S):
-            w[j] = b[k, j] * beta[j] / scale[k]
-            gamma[k, j] *= beta[j]
-        for i in range(S if k else 0):
-            a, row, back, into = gamma[k - 1, i], T[i], 0., pairs[i]
-            for j in range(S):
-                into[j] += a * w[j]
-                back += row[j] * w[j]
-            beta[i] = back
-    return log_likelihood
+# %% ../nbs/06_em.ipynb #be864417
+def free_names(problem: Problem) -> tuple[str, ...]:
+    "Names of the arrays that are learned."
+    names = ["T"]
+    if problem.start is None: names.append("start")
+    if problem.learns_psi: names.append("psi")
+    if problem.family.learned: names += problem.family.parameters
+    return tuple(names)
 
-# %% ../nbs/06_em.ipynb #4ae43970
-BLOCKS = 64 # shares of the data with a sum of their own, whatever the number of threads
+def as_parts(problem: Problem, theta: Theta) -> dict[str, np.ndarray]:
+    "The arrays of a point that are learned, by name."
+    every = theta._asdict() | problem.family.unpack(theta.emission)
+    return {name: every[name] for name in free_names(problem)}
 
-@njit(cache=True, parallel=True, nogil=True, error_model="numpy")
-def smooth_blocks(b, offsets, start, T, pairs, gamma, log_likelihood):
-    "Messages of all sequences, block by block."
-    n = len(offsets) - 1
-    for q in prange(len(pairs)):
-        for i in range(q * n // len(pairs), (q + 1) * n // len(pairs)):
-            own = slice(offsets[i], offsets[i + 1])
-            log_likelihood[i] = smooth_one(b[own], start, T, pairs[q], gamma[own])
+def as_theta(problem: Problem, parts: dict[str, np.ndarray]) -> Theta:
+    "The point that has these arrays; what is not among them is known."
+    start, psi = parts.get("start", problem.start), parts.get("psi", problem.psi)
+    return Theta(parts["T"], np.array(start), psi, problem.family.pack(parts))
 
-def smooth(
-    b, # Emission densities, each row up to a factor, `(n, S)`
-    offsets, # Where each sequence begins
-    start, # Law of the first state `(S,)`
-    T, # Transition matrix of the chain that emits `(S, S)`
-): # Expected transitions `(S, S)`, expected first states `(S,)`, posterior state probabilities `(n, S)`, log-likelihoods
-    "The expectation step of an ordinary hidden Markov model."
-    pairs, gamma = np.zeros((BLOCKS, *T.shape)), np.empty(b.shape)
-    log_likelihood = np.empty(len(offsets) - 1)
-    smooth_blocks(b, offsets, np.ascontiguousarray(start), np.ascontiguousarray(T), pairs, gamma, log_likelihood)
-    xi, f = T * pairs.sum(0), gamma[offsets[:-1][np.diff(offsets) > 0]].sum(0)
-    xi[xi < 1e-200], f[f < 1e-200] = 0., 0. # shares of so little would underflow, and their logarithms with them
-    return xi, f, gamma, log_likelihood
+# %% ../nbs/06_em.ipynb #4272093f
+def less_one(concentration):
+    "Exponents of a Dirichlet density; nothing for what is forbidden."
+    return np.where(concentration > 0, concentration - 1, 0.)
+
+def prior_counts(problem: Problem) -> Counts:
+    "What the prior adds to expected counts."
+    omitted, observed = (np.broadcast_to(x, problem.n_states) - 1 for x in problem.prior.psi)
+    symbols = less_one(problem.family.prior_probs) if problem.family.symbols else np.zeros(0)
+    return Counts(less_one(problem.concentrations(1.)), less_one(problem.start_concentrations),
+                  observed, omitted, symbols)
 
 # %% ../nbs/06_em.ipynb #4c8608d7
-class Problem(NamedTuple):
-    "Data, what is known and what is learned."
-    sequences: Sequences # Observations
-    n_steps: object # Latent lengths, or `None`
-    family: str # Name of the emission family
-    emission: object # The emission if it is known, else `None`
-    free: tuple # Names of the arrays that are learned
-    unknown: np.ndarray # `(S,)`: whether the omission probability of a state is learned
-    prior: dict # Exponents of the prior by name
-    allowed: dict # Which entries of `T` and `start` may be positive
-
-def exponents(prior, S, n_symbols=1):
-    "Exponents `alpha - 1` of the prior, and which entries it allows."
-    out, allowed = {"psi": [np.broadcast_to(x, S) - 1 for x in prior.psi]}, {}
-    for name, shape in (("T", (S, S)), ("start", (S,)), ("probs", (S, n_symbols))):
+def check_peak(prior: Prior) -> None:
+    "Refuse a prior whose density has no highest point, or that EM has no use for."
+    for name in ("T", "start", "probs"):
         alpha = getattr(prior, name)
-        if isinstance(alpha, str): raise ValueError(f"prior.{name}: {alpha!r} has no highest point; use a concentration of at least 1, or a sampler")
-        alpha = spread(alpha, shape, f"prior.{name}")
-        if ((alpha > 0) & (alpha < 1)).any():
-            raise ValueError(f"prior.{name}: a concentration is {alpha[(alpha > 0) & (alpha < 1)][0]:.3g}, and below 1 the density has no highest point; "
-                             "use at least 1 (1 is maximum likelihood), 0 to forbid, or a sampler")
-        out[name], allowed[name] = np.where(alpha > 0, alpha - 1, 0.), alpha > 0
-    if min(x.min() for x in out["psi"]) < 0: raise ValueError("prior.psi: below 1 the density has no highest point; use Beta parameters of at least 1")
+        if isinstance(alpha, str):
+            raise ValueError(f"prior.{name}: {alpha!r} has no highest point; use a concentration "
+                             "of at least 1, or a sampler")
+        low = (alpha > 0) & (alpha < 1)
+        if low.any():
+            raise ValueError(f"prior.{name}: a concentration is {alpha[low][0]:.3g}, and below 1 "
+                             "the density has no highest point; use at least 1 (1 is maximum "
+                             "likelihood), 0 to forbid, or a sampler")
+    if min(np.min(x) for x in prior.psi) < 1:
+        raise ValueError("prior.psi: below 1 the density has no highest point; use Beta "
+                         "parameters of at least 1")
     for name in ("means", "scales", "rates"):
-        if getattr(prior, name) is not None: raise ValueError(f"prior.{name}: fit_em takes no prior of {name}; leave it out, or use a sampler")
-    return out, allowed
+        if getattr(prior, name) is not None:
+            raise ValueError(f"prior.{name}: fit_em takes no prior of {name}; leave it out, or "
+                             "use a sampler")
 
 # %% ../nbs/06_em.ipynb #d3fa9897
-def log_prior(problem, point, names=("T", "start", "probs", "psi")):
-    "Log density of the prior of some arrays at a point, without constants."
-    total = sum(xlogy(problem.prior[name], point[name]).sum() for name in ("T", "start", "probs") if name in names and name in problem.free)
-    if "psi" in names and problem.unknown.any():
-        omitted, observed = problem.prior["psi"]
-        total += (xlogy(omitted, point["psi"]) + xlogy(observed, 1 - point["psi"]))[problem.unknown].sum()
-    return float(total)
-
-def emission_at(problem, point): return problem.emission if problem.emission is not None else make_emission(problem.family, point)
+def log_prior_at(problem: Problem, theta: Theta) -> float:
+    "Log prior density at a point, without constants."
+    total = log_prior(problem, theta, constant=False, emission=False)
+    if not problem.family.symbols: return total
+    return total + log_rows(theta.emission, problem.family.prior_probs, constant=False)
 
 # %% ../nbs/06_em.ipynb #44a1e901
-class Counts(NamedTuple):
-    "Expectations given the data, at a point."
-    C: np.ndarray # `(S, S)` latent transitions
-    first: np.ndarray # `(S,)` first latent states
-    omitted: np.ndarray # `(S,)` omitted visits
-    observed: np.ndarray # `(S,)` observed visits
-    gamma: np.ndarray # `(n, S)` state probabilities of the observations
-    xi: np.ndarray # `(S, S)` observed transitions, if the length is unknown
-    f: np.ndarray # `(S,)` first observed states, if the length is unknown
+class Seen(NamedTuple):
+    "Transitions and first states of the observed chain: counted, or expected."
+    xi: np.ndarray # `(S, S)`
+    f: np.ndarray # `(S,)`
+
+class Pass(NamedTuple):
+    "What a pass over the data tells, at a point."
+    counts: Counts # Expected latent counts
     log_likelihood: float # Of all data
+    seen: Any # `Seen` if the length is unknown, else `None`
+
+def expected_emission(family: Any, params: np.ndarray, gamma: np.ndarray) -> np.ndarray:
+    "What the family adds up over observations whose states have probabilities `gamma`."
+    if not family.learned: return np.zeros(0)
+    values, weights = family.held.values, family.weights(params)
+    if family.symbols:
+        codes, M = values.astype(np.int64), len(weights.table)
+        return np.stack([np.bincount(codes, weight, M) for weight in gamma.T])
+    d = values[:, None] - weights.curve[0]
+    weighted = gamma * d
+    return np.array([weighted.sum(0), np.einsum("ks,ks->s", weighted, d)])
+
+# %% ../nbs/06_em.ipynb #7171ca4e
+def pass_observed(problem, theta):
+    "A pass with the length unknown: the observed chain, then what lies behind it."
+    chain, sequences, family = (theta.T, theta.start, theta.psi), problem.sequences, problem.family
+    _, R, r0 = observed_chain(*chain)
+    log_b = family.emission(theta.emission).log_likelihood(sequences.values)
+    found = smooth(log_b, sequences.offsets, r0, R)
+    explain_impossible(problem, theta, found.log_likelihood)
+    C, omitted, first = expected_latent(*chain, found.transitions, found.first)
+    emitted = expected_emission(family, theta.emission, found.marginals)
+    counts = Counts(C, first, found.marginals.sum(0), omitted, emitted)
+    seen = Seen(found.transitions, found.first)
+    return Pass(counts, float(found.log_likelihood.sum()), seen)
+
+def pass_lattice(problem, theta):
+    "A pass with the length known."
+    sequences, family = problem.sequences, problem.family
+    b, top = scaled_densities(family.emission(theta.emission), sequences.values)
+    walk = as_walk(theta.start, theta.T, theta.psi)
+    found = expected_matches(b, sequences.offsets, problem.n_steps, walk)
+    explain_impossible(problem, theta, found.log_likelihood)
+    emitted = expected_emission(family, theta.emission, found.marginals)
+    log_likelihood = float(found.log_likelihood.sum() + top.sum())
+    return Pass(found.counts._replace(emission=emitted), log_likelihood, None)
+
+def expectations(problem: Problem, theta: Theta) -> Pass:
+    "The expectation step."
+    return (pass_observed if problem.n_steps is None else pass_lattice)(problem, theta)
 
 # %% ../nbs/06_em.ipynb #f70ef41a
-@contextmanager
-def threads_for(work):
-    "One thread where waking others would take longer than the work."
-    threads = numba.get_num_threads()
-    if work < 10**7: numba.set_num_threads(1)
-    try: yield
-    finally: numba.set_num_threads(threads)
-
-def expectations(problem, point):
-    "The expectation step."
-    T, start, psi, steps = point["T"], point["start"], point["psi"], problem.n_steps
-    b, top = scaled_densities(emission_at(problem, point), problem.sequences.values)
-    if steps is None:
-        _, R, r0 = observed_chain(T, start, psi)
-        with threads_for(len(b) * T.size): xi, f, gamma, logs = smooth(b, problem.sequences.offsets, r0, R)
-        C, omitted, first = expected_latent(T, start, psi, xi, f)
-        counts = Counts(C, first, omitted, gamma.sum(0), gamma, xi, f, logs.sum() + top.sum())
-    else:
-        with threads_for(len(b) * T.size * (steps - problem.sequences.lengths).mean()):
-            e = expected_matches(b, problem.sequences.offsets, steps, as_walk(start, T, psi))
-        logs = e.log_likelihood
-        counts = Counts(e.n, e.first, e.omitted, e.observed, e.marginals, np.zeros(0), np.zeros(0), logs.sum() + top.sum())
-    if not np.isfinite(counts.log_likelihood): refuse_impossible(logs)
-    return counts
-
-def refuse_impossible(logs):
-    "Say which sequence cannot have come from the model."
-    i = int(np.argmin(logs > -np.inf))
-    raise ValueError(f"sequences: sequence {i} has probability zero under the starting point or the known parts of the model; "
-                     "look for zeros in init, start, psi or the emission that forbid it")
-
-# %% ../nbs/06_em.ipynb #d223c99d
 def shares(counts, old):
     "Rows of counts as probabilities; a row without counts keeps the old ones."
     total = counts.sum(-1, keepdims=True)
@@ -176,18 +148,26 @@ def least_scale(x):
     "The smallest scale that is tried, of data that vary and of data that do not."
     return 1e-4 * x.std() if np.ptp(x) > 0 else 1e-6 * max(1., np.abs(x).max())
 
-def update_emission(problem, point, gamma):
-    "Emission arrays that maximise the expected log-likelihood."
-    x, weight = problem.sequences.values, gamma.sum(0)
-    mean = lambda y, old: np.where(weight > 0, y / np.where(weight > 0, weight, 1), old)
-    if problem.family == "gaussian":
-        means = mean(gamma.T @ x, point["means"])
-        spread = np.sqrt(mean(np.einsum("ks,ks->s", gamma, (x[:, None] - means)**2), point["scales"]**2))
-        return {"means": means, "scales": np.maximum(spread, least_scale(x))}
-    if problem.family == "poisson": return {"rates": mean(gamma.T @ x, point["rates"])}
-    M = point["probs"].shape[1]
-    counts = np.stack([np.bincount(x.astype(np.int64), weight, M) for weight in gamma.T])
-    return {"probs": shares(counts + problem.prior["probs"], point["probs"])}
+def best_psi(problem, theta, counts):
+    "Omission probabilities that maximise the expected log density."
+    if not problem.learns_psi: return theta.psi
+    extra = prior_counts(problem)
+    omitted, observed = counts.omitted + extra.omitted, counts.observed + extra.observed
+    visits = omitted + observed
+    known = ~problem.unknown | (visits <= 0)
+    return np.where(known, theta.psi, omitted / np.where(known, 1, visits))
+
+def best_emission(problem, theta, counts):
+    "Emission parameters that maximise the expected log density."
+    family, old = problem.family, theta.emission
+    if not family.learned: return old
+    if family.symbols: return shares(counts.emission + prior_counts(problem).emission, old)
+    some = counts.observed > 0
+    mean, square = counts.emission / np.where(some, counts.observed, 1) # around the old centre
+    if family.name == "poisson": return np.where(some, mean, old)
+    means, scales = old
+    variance = np.where(some, np.maximum(square - mean**2, 0), scales**2)
+    return np.array([means + mean, np.maximum(np.sqrt(variance), least_scale(family.held.values))])
 
 # %% ../nbs/06_em.ipynb #4f146303
 @njit(cache=True, error_model="numpy")
@@ -201,363 +181,441 @@ def inner_value(T, start, psi, xi, f):
             if xi[i, j] > 0: total += xi[i, j] * np.log(R[i, j])
     return total
 
-def inner_step(problem, point, xi, f, tilt=None):
-    "One EM step of `T` and `start` given observed transitions, and the value at `point`."
-    T, start, psi = point["T"], point["start"], point["psi"]
-    C, _, first = expected_latent(T, start, psi, xi, f)
-    value = inner_value(T, start, psi, xi, f) + log_prior(problem, point, ("T", "start"))
+class Tilt(NamedTuple):
+    "Slopes that are added to the inner problem; where they come from is told below."
+    T: np.ndarray # `(S, S)`
+    start: np.ndarray # `(S,)`
+
+def inner_step(problem, theta, seen, extra, tilt=None):
+    "One EM step of `T` and `start` given what is seen, and the value at `theta`."
+    T, start, psi = theta.T, theta.start, theta.psi
+    C, _, first = expected_latent(T, start, psi, seen.xi, seen.f)
+    value = inner_value(T, start, psi, seen.xi, seen.f)
+    value += log_prior(problem, theta, constant=False, emission=False)
     if tilt is not None:
-        C, first = C + T * tilt["T"], first + start * tilt["start"]
-        value += (T * tilt["T"]).sum() + (start * tilt["start"]).sum()
-    new_start = shares(first + problem.prior["start"], start) if "start" in problem.free else start
-    return {"T": shares(C + problem.prior["T"], T), "start": new_start, "psi": psi}, value
+        more_C, more_first = T * tilt.T, start * tilt.start
+        value += more_C.sum() + more_first.sum()
+        C, first = C + more_C, first + more_first
+    if problem.start is None: start = shares(first + extra.first, start)
+    return theta._replace(T=shares(C + extra.transitions, T), start=start), float(value)
 
 # %% ../nbs/06_em.ipynb #81ae661e
 def repair(name, y, near):
-    "Bring an array that was jumped to back into its domain, given the array after two plain steps."
+    "Bring an array that was jumped to into its domain, given the array after two plain steps."
     if name == "means": return y
     y = np.maximum(y, .1 * near)
     if name == "psi": return np.minimum(y, 1 - .1 * (1 - near))
     return y / y.sum(-1, keepdims=True) if name in ("T", "start", "probs") else y
 
-def stride(zero, one, two, free):
+def stride(zero, one, two):
     "The factor `a` of the jump, parameters measured in units of their largest entry."
     r = v = 0.
-    for name in free:
+    for name in zero:
         unit = np.abs(zero[name]).max() or 1.
         first, second = (one[name] - zero[name]) / unit, (two[name] - one[name]) / unit
-        r, v = r + (first**2).sum(), v + ((second - first)**2).sum()
+        r += (first**2).sum()
+        v += ((second - first)**2).sum()
     return max(1., np.sqrt(r / v)) if v > 0 else 1.
 
-def jump(zero, one, two, free, a):
+def jump(zero, one, two, a):
     "The point that the steps from `zero` to `one` to `two` lead to."
-    ahead = lambda name: zero[name] + 2 * a * (one[name] - zero[name]) + a * a * (two[name] - 2 * one[name] + zero[name])
-    return two | {name: repair(name, ahead(name), two[name]) for name in free}
+    def ahead(x0, x1, x2): return x0 + 2 * a * (x1 - x0) + a * a * (x2 - 2 * x1 + x0)
+    return {name: repair(name, ahead(zero[name], one[name], two[name]), two[name]) for name in zero}
 
 # %% ../nbs/06_em.ipynb #9bcb1641
 class Climb(NamedTuple):
     "Where a climb ended."
-    point: dict # The last point
+    point: Any # The last point: arrays by name, or a `Theta`
     value: float # The value there
     trace: list # Values on the way, never falling
     converged: bool # Whether little is left to gain
     steps: int # How often `step` was called
 
+class Footing(NamedTuple):
+    "A point, what is known about it, and what it cost."
+    point: dict # Arrays by name
+    value: float # The value there
+    after: dict # Where a step leads from it
+    calls: int # Calls of `step` to get there
+
 def climb_on(step, careful, point, value, new):
-    "Go from `point` to `new`, or with care if that falls: the point reached, its value, its next point, and how many steps it took."
+    "Go from `point` to `new`, or with care if the value falls there."
     calls, slack = 1, 1e-6 + 1e-12 * abs(value)
     after, reached = step(new)
     if reached < value - slack and careful is not None:
         new, calls = careful(point), 3
         after, reached = step(new)
     if reached < value - slack:
-        raise RuntimeError(f"the value fell from {value!r} to {reached!r} in an EM step, which must not happen; please report this")
-    return new, reached, after, calls
+        raise RuntimeError(f"the value fell from {value!r} to {reached!r} in an EM step, which "
+                           "must not happen; please report this")
+    return Footing(new, reached, after, calls)
 
 # %% ../nbs/06_em.ipynb #1e5c1f39
 def squarem(
-    step, # Function of a point that returns the next point and the value of the present one
-    point, # Dict of arrays to start from
-    free, # Names of the arrays that change
-    tol, # Stop when the gain that is left is below this
-    max_iter, # Call `step` at most about this often
-    show=lambda steps, value: None, # Called after every cycle
-    careful=None, # Function of a point that returns the next one, if `step` may fall: a step that never does
-):
+    step: Callable, # Function of a point: the next point, and the value of the present one
+    point: dict, # Arrays to start from, by name
+    tol: float, # Stop when the gain that is left is below this
+    max_iter: int, # Call `step` at most about this often
+    show: Callable | None = None, # Called with the value after every cycle
+    careful: Callable | None = None, # If `step` may fall: a step that never does
+) -> Climb:
     "Repeat `step` with accelerating jumps until little is left to gain."
-    (one, value), steps, strides, cap = step(point), 1, [], 4.
-    trace = [value]
+    one, value = step(point)
+    steps, strides, longest, trace = 1, [], 4., [value]
     while True:
-        one, ahead, two, calls = climb_on(step, careful, point, value, one)
-        strides = [*strides, stride(point, one, two, free)][-10:]
-        trace, steps = [*trace, ahead], steps + calls
-        show(steps, ahead)
-        converged = bool((ahead - value) * max(strides) < tol)
-        if converged or steps + 2 > max_iter: return Climb(one, ahead, trace, converged, steps)
-        a = min(strides[-1], cap)
-        far = jump(point, one, two, free, a)
+        near = climb_on(step, careful, point, value, one)
+        strides = [*strides, stride(point, near.point, near.after)][-10:]
+        trace.append(near.value)
+        steps += near.calls
+        if show is not None: show(near.value)
+        converged = bool((near.value - value) * max(strides) < tol)
+        if converged or steps + 2 > max_iter:
+            return Climb(near.point, near.value, trace, converged, steps)
+        a = min(strides[-1], longest)
+        far = jump(point, near.point, near.after, a)
         further, reached = step(far)
-        if reached >= ahead:
-            trace = [*trace, reached]
-            if a == cap: cap *= 4
-            point, value, one, calls = climb_on(step, careful, far, reached, further)
+        if reached >= near.value:
+            trace.append(reached)
+            if a == longest: longest *= 4
+            there = climb_on(step, careful, far, reached, further)
         else:
-            cap = max(4., a / 4)
-            point, value, one, calls = climb_on(step, careful, one, ahead, two)
-        trace, steps = [*trace, value], steps + 1 + calls
+            longest = max(4., a / 4)
+            there = climb_on(step, careful, near.point, near.value, near.after)
+        point, value, one, calls = there
+        trace.append(value)
+        steps += 1 + calls
 
-# %% ../nbs/06_em.ipynb #cd3be09a
-def find_chain(problem, point, xi, f, tol, tilt=None):
+# %% ../nbs/06_em.ipynb #31233d5a
+def inner_map(problem, theta, seen, tilt=None):
+    "The step of the inner problem, as a function of the arrays that it changes."
+    extra = prior_counts(problem)
+    def step(parts):
+        new, value = inner_step(problem, theta._replace(**parts), seen, extra, tilt)
+        return {name: getattr(new, name) for name in parts}, value
+    return step
+
+def find_chain(problem, theta, seen, tol, tilt=None):
     "The chain that maximises the inner problem."
-    chain = tuple(name for name in ("T", "start") if name in problem.free)
-    begin = {name: point[name] for name in ("T", "start", "psi")}
-    return squarem(lambda x: inner_step(problem, x, xi, f, tilt), begin, chain, tol / 100, 5000).point
-
-def bold_chain(problem, point, counts, tol):
-    "The chain that maximises the tilted problem of the observed chain."
-    near, tilt = expectations(problem._replace(n_steps=None), point), {}
-    for name, ours, theirs in (("T", counts.C, near.C), ("start", counts.first, near.first)):
-        slope = np.divide(ours - theirs, point[name], out=np.zeros_like(ours), where=point[name] > 0)
-        tilt[name] = slope - slope.min(-1, keepdims=True)
-    return find_chain(problem, point, near.xi, near.f, tol, tilt)
-
-# %% ../nbs/06_em.ipynb #be8d7b5d
-def em_step(problem, point, tol, bold=True):
-    "One step of the outer loop, and the value at `point`."
-    if "scales" in problem.free: point = point | {"scales": np.maximum(point["scales"], least_scale(problem.sequences.values))} # a jump may have gone below
-    counts, new = expectations(problem, point), dict(point)
-    if problem.n_steps is None: new |= find_chain(problem, point, counts.xi, counts.f, tol)
-    elif bold: new |= bold_chain(problem, point, counts, tol)
-    else:
-        new["T"] = shares(counts.C + problem.prior["T"], point["T"])
-        if "start" in problem.free: new["start"] = shares(counts.first + problem.prior["start"], point["start"])
-    if problem.unknown.any():
-        m, o = (count + more for count, more in zip((counts.omitted, counts.observed), problem.prior["psi"]))
-        new["psi"] = np.where(problem.unknown & (m + o > 0), m / np.where(m + o > 0, m + o, 1), point["psi"])
-    if problem.emission is None: new |= update_emission(problem, point, counts.gamma)
-    return new, counts.log_likelihood + log_prior(problem, point)
-
-def climb_data(problem, point, tol, max_iter, show=lambda *_: None):
-    "Climb with passes over the data."
-    bold = not problem.unknown.any()
-    return squarem(lambda x: em_step(problem, x, tol, bold), point, problem.free, tol, max_iter, show, lambda x: em_step(problem, x, tol, bold=False)[0])
+    parts = {"T": theta.T}
+    if problem.start is None: parts["start"] = theta.start
+    best = squarem(inner_map(problem, theta, seen, tilt), parts, tol / 100, 5000)
+    return theta._replace(**best.point)
 
 # %% ../nbs/06_em.ipynb #f1d71544
-LIFT = 1e-3 # added to every probability of a start, since EM cannot leave zero
+def tilt_between(ours, theirs, p):
+    "The slope that the lattice has and the observed chain has not; the least of a row is 0."
+    slope = np.divide(ours - theirs, p, out=np.zeros_like(ours), where=p > 0)
+    return slope - slope.min(-1, keepdims=True)
 
-def lift(p, allowed):
-    "Probabilities moved away from zero where that is allowed."
-    p = (p + LIFT) * allowed
-    return p / p.sum(-1, keepdims=True)
+def bold_chain(problem, theta, counts, tol):
+    "The chain that maximises the tilted problem of the observed chain."
+    near = expectations(replace(problem, n_steps=None), theta)
+    tilt = Tilt(tilt_between(counts.transitions, near.counts.transitions, theta.T),
+                tilt_between(counts.first, near.counts.first, theta.start))
+    return find_chain(problem, theta, near.seen, tol, tilt)
 
-def unthin_point(problem, point, psi):
-    "A start for omission probabilities `psi` from a fit that knew of none."
-    R, r0, allowed = point["T"], point["start"], problem.allowed
-    try: T, start = unthin(R, psi), np.linalg.solve((np.diag(1 - psi) + psi[:, None] * R).T, r0)
-    except (ValueError, np.linalg.LinAlgError): T, start = R, r0
-    return point | {"T": lift(nearest_stochastic(T), allowed["T"]), "start": lift(nearest_stochastic(start), allowed["start"]), "psi": psi}
+def plain_chain(problem, theta, counts):
+    "The chain of the plain update: shares of the expected transitions and first states."
+    extra, start = prior_counts(problem), theta.start
+    if problem.start is None: start = shares(counts.first + extra.first, start)
+    return theta._replace(T=shares(counts.transitions + extra.transitions, theta.T), start=start)
 
-def without_length(problem, free):
-    "The same problem with the length unknown."
-    return problem._replace(n_steps=None, unknown=np.zeros(len(problem.unknown), bool), free=tuple(free))
+# %% ../nbs/06_em.ipynb #3b39360a
+def with_least_scale(problem, theta):
+    "The point with scales that are not too small; a jump may have gone below."
+    if not problem.family.learned or problem.family.name != "gaussian": return theta
+    means, scales = theta.emission
+    least = least_scale(problem.family.held.values)
+    return theta._replace(emission=np.array([means, np.maximum(scales, least)]))
 
-def analytic_start(problem, point):
-    "The unthinned fit of the observed chain."
-    S = len(point["psi"])
-    naive = without_length(problem, {*problem.free, "start"} - {"psi"})
-    naive = naive._replace(prior=naive.prior | {"T": np.zeros((S, S)), "start": np.zeros(S)})
-    begin = point | {"T": np.full((S, S), 1 / S), "start": np.full(S, 1 / S), "psi": np.zeros(S)}
-    found = unthin_point(problem, climb_data(naive, begin, .1, 50).point, point["psi"])
-    return found if "start" in problem.free else found | {"start": point["start"]}
+def em_step(problem: Problem, theta: Theta, tol: float, bold: bool = True) -> tuple[Theta, float]:
+    "One step of the outer loop, and the value at `theta`."
+    theta = with_least_scale(problem, theta)
+    counts, log_likelihood, seen = expectations(problem, theta)
+    if seen is not None: new = find_chain(problem, theta, seen, tol)
+    elif bold: new = bold_chain(problem, theta, counts, tol)
+    else: new = plain_chain(problem, theta, counts)
+    new = new._replace(psi=best_psi(problem, theta, counts),
+                       emission=best_emission(problem, theta, counts))
+    return new, log_likelihood + log_prior_at(problem, theta)
+
+def em_map(problem, tol, bold=True):
+    "The step of the outer loop, as a function of the arrays that are learned."
+    def step(parts):
+        new, value = em_step(problem, as_theta(problem, parts), tol, bold)
+        return as_parts(problem, new), value
+    return step
+
+def climb_data(problem, theta, tol, max_iter, show=None):
+    "Climb with passes over the data."
+    plain = em_map(problem, tol, bold=False)
+    def careful(parts): return plain(parts)[0]
+    step = plain if problem.learns_psi else em_map(problem, tol)
+    climb = squarem(step, as_parts(problem, theta), tol, max_iter, show, careful)
+    return climb._replace(point=as_theta(problem, climb.point))
 
 # %% ../nbs/06_em.ipynb #db7e7131
-def read_psi(psi, n_observed, n_steps, S, exponent):
-    "Omission probabilities to start from, and which of them are learned by state."
-    if n_steps is None:
-        if psi is None or np.isnan(as_floats(psi, "psi")).any():
-            raise ValueError("psi: is unknown and so is n_steps, but one of them must be known, since observations alone do not tell omission from movement; "
-                             "pass psi, or the latent lengths n_steps")
-        psi = check_psi(psi, S)
-        if (psi == 1).all(): raise ValueError("psi: is 1 for every state, so that nothing could have been observed; lower it")
-        return psi, np.zeros(S, bool)
-    omitted, observed = n_steps.sum() - n_observed + exponent[0].mean(), n_observed + exponent[1].mean()
-    share = omitted / (omitted + observed)
-    if psi is None:
-        if np.ptp(exponent, 1).any(): raise ValueError("prior.psi: has one entry for each state, but psi=None is one number for all; pass psi=np.nan to learn one per state")
-        return np.full(S, share), np.zeros(S, bool)
-    psi = check_psi(psi, S, allow_nan=True)
-    return np.where(np.isnan(psi), np.clip(share, .01, .99), psi), np.isnan(psi)
+SHARE = .01 # of flat probability in a start, since EM cannot leave zero
 
-def pose(sequences, psi, n_steps, n_states, emission, start, prior, init, rng):
-    "The problem, checked, and a point to begin from."
-    sequences, learner, start = prepare(sequences, emission, n_states, start, prior)
-    check_init(init, learner.n_states)
-    if n_steps is not None: n_steps = as_n_steps(n_steps, len(sequences), sequences.lengths)
-    S, known = learner.n_states, isinstance(learner, FixedEmission)
-    arrays = learner.unpack(initial_emission(learner, init, rng))
-    exponent, allowed = exponents(prior, S, np.shape(arrays.get("probs", np.zeros((S, 1))))[1])
-    psi, unknown = read_psi(psi, len(sequences.values), n_steps, S, exponent["psi"])
-    free = ["T"] + ["start"] * (start is None) + ["psi"] * bool(unknown.any()) + list(arrays) * (not known)
-    point = {"T": allowed["T"] / allowed["T"].sum(1, keepdims=True), "start": np.full(S, 1 / S) if start is None else start, "psi": psi, **arrays}
-    problem = Problem(sequences, n_steps, learner.family, emission if known else None, tuple(free), unknown, exponent, allowed)
-    return problem, point, learner
+def analytic_start(problem, theta):
+    "The unthinned fit of the observed chain."
+    S = problem.n_states
+    naive = replace(problem, psi=np.zeros(S), start=None, n_steps=None,
+                    prior=replace(problem.prior, T=1., start=1.))
+    flat = theta._replace(T=np.full((S, S), 1 / S), start=np.full(S, 1 / S), psi=np.zeros(S))
+    observed = climb_data(naive, flat, .1, 50).point
+    return unthin_theta(problem, observed, theta.psi, SHARE)
+
+def rough_climb(problem, theta, max_iter, show=None):
+    "With the length known, a cheaper climb without it; else nothing."
+    if problem.n_steps is None or (theta.psi == 1).all(): return theta
+    rough = replace(problem, n_steps=None, psi=theta.psi)
+    return climb_data(rough, theta, .1, max_iter, show).point
 
 # %% ../nbs/06_em.ipynb #ab61f162
-def random_rows(rng, allowed):
-    "Rows of probabilities drawn evenly from what is allowed."
-    p = rng.standard_exponential(allowed.shape) * allowed
-    return p / p.sum(-1, keepdims=True)
+def given_start(problem, theta):
+    "A given model, without what the prior forbids."
+    allowed, first = problem.allowed, problem.allowed_start
+    T = shares(theta.T * allowed, allowed / allowed.sum(1, keepdims=True))
+    if problem.start is not None: return theta._replace(T=T)
+    return theta._replace(T=T, start=shares(theta.start * first, first / first.sum()))
 
-def choose_starts(problem, point, init, restarts, learner, rng):
-    "Points to climb from."
-    starts = []
-    if isinstance(init, HMMOP):
-        given = {name: shares(getattr(init, name) * problem.allowed[name], point[name]) for name in ("T", "start") if name in problem.free}
-        if problem.unknown.any(): given["psi"] = np.where(problem.unknown, init.psi, point["psi"])
-        starts.append(point | given)
-    elif init is None: starts.append(analytic_start(problem, point))
-    for _ in range(restarts + (isinstance(init, str))):
-        starts.append(point | learner.unpack(initial_emission(learner, "random", rng)) | {"T": random_rows(rng, problem.allowed["T"])})
-    return starts
-
-def rough_climb(problem, point, max_iter, show):
-    "With the length known, a cheaper climb without it; else nothing."
-    if problem.n_steps is None or (point["psi"] == 1).all(): return point
-    rough = without_length(problem, [name for name in problem.free if name != "psi"])
-    return climb_data(rough, point, .1, max_iter, show).point
+def choose_starts(problem, restarts, key):
+    "Points to climb from: the one that `init` asks for, then random ones."
+    begin = first_theta(problem, sweep_rng(key, 0, Stream.START))
+    if problem.init is None: begin = analytic_start(problem, begin)
+    elif isinstance(problem.init, HMMOP): begin = given_start(problem, begin)
+    blind = replace(problem, init="random")
+    numbers = range(1, restarts + 1)
+    return [begin, *(first_theta(blind, sweep_rng(key, n, Stream.START)) for n in numbers)]
 
 # %% ../nbs/06_em.ipynb #b59f80c4
-LOG_DENSITY = "log-likelihood of the data, hidden states summed over, plus log prior density of the parameters without its constant"
-
-def describe(problem, best, climbs, tol, prior, seed):
-    "What there is to say about a fit, in plain values."
-    return dict(method="em", log_density=LOG_DENSITY, log_likelihood=best.value - log_prior(problem, best.point), converged=best.converged,
-                iterations=best.steps, trace=best.trace, starts=[climb.value for climb in climbs], tol=tol, seed=int(seed) if isinstance(seed, (int, np.integer)) else None, free=list(problem.free), prior=prior.plain(),
-                unknown_psi=problem.unknown.tolist(), n_sequences=len(problem.sequences), n_observations=len(problem.sequences.values),
-                n_steps=None if problem.n_steps is None else problem.n_steps.tolist())
-
-def warn_unfinished(climb, max_iter):
-    "Tell the user that the top was not reached."
-    gain = climb.trace[-1] - climb.trace[-2]
-    warnings.warn(f"fit_em stopped after {climb.steps} passes (max_iter={max_iter}) before it converged; the last step gained {gain:.2g} in "
-                  "log-likelihood. Raise max_iter, or raise tol if that is near enough.", stacklevel=3)
-
-class Bar:
-    "A progress bar that counts cycles of passes, or nothing."
-    def __init__(self, on): self.on, self.bar = on, None
-    def __enter__(self):
-        if self.on:
-            from tqdm.auto import tqdm
-            self.bar = tqdm(unit=" cycles")
-        return self.show
-    def show(self, steps, value):
-        if self.bar is not None:
-            self.bar.update(1)
-            self.bar.set_postfix_str(f"log density {value:.4f}")
-    def __exit__(self, *_):
-        if self.bar is not None: self.bar.close()
+def settle(problem: Problem) -> Problem:
+    "Refuse what EM cannot do; one unknown `psi` for all states is put at its best value."
+    check_peak(problem.prior)
+    if problem.n_steps is None:
+        if problem.learns_psi:
+            raise ValueError("psi: is unknown and so is n_steps, but one of them must be known, "
+                             "since observations alone do not tell omission from movement; pass "
+                             "psi, or the latent lengths n_steps")
+        if (problem.psi == 1).all():
+            raise ValueError("psi: is 1 for every state, so that nothing could have been observed; "
+                             "lower it")
+    if not problem.one_psi: return problem
+    n_observed, (a, b) = len(problem.sequences.values), problem.prior.psi
+    omitted, observed = problem.n_steps.sum() - n_observed + a - 1, n_observed + b - 1
+    share = float(omitted / (omitted + observed))
+    return replace(problem, psi=np.full(problem.n_states, share), one_psi=False)
 
 # %% ../nbs/06_em.ipynb #6d5e2f8f
+def unfinished(climb, max_iter):
+    "What to say if the top was not reached."
+    if climb.converged: return []
+    gain = climb.trace[-1] - climb.trace[-2]
+    return [f"max_iter: EM stopped after {climb.steps} passes (max_iter={max_iter}) before it "
+            f"converged; the last step gained {gain:.2g} in log-likelihood; raise max_iter, or "
+            "raise tol if that is near enough"]
+
+def about_climb(problem, best, climbs):
+    "What there is to say about a fit, in plain values."
+    steps = None if problem.n_steps is None else problem.n_steps.tolist()
+    return describe(problem, method="em", converged=best.converged, iterations=best.steps,
+                    log_likelihood=best.value - log_prior_at(problem, best.point),
+                    trace=best.trace, starts=[climb.value for climb in climbs],
+                    free=list(free_names(problem)), unknown_psi=problem.unknown.tolist(),
+                    n_steps=steps)
+
+def progress_bar(on):
+    "A bar that counts cycles of passes, or nothing."
+    if not on: return nullcontext()
+    from tqdm.auto import tqdm
+    return tqdm(desc="em", unit=" cycles")
+
+# %% ../nbs/06_em.ipynb #dd0d4ef8
 def fit_em(
-    sequences, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
+    sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     *,
-    psi=None, # Omission probability, a number or one per state; with `n_steps` also `None` (one unknown) or `nan` entries (unknown by state)
-    n_steps=None, # Latent length, one for all or one each; `None` if unknown
-    n_states=None, # Number of states; needed when emissions are learned
-    emission="gaussian", # `"gaussian"`, `"categorical"`, `"poisson"` (learned) or an emission object (known)
-    start=None, # Law of the first latent state if known; `None` learns it
-    prior=Prior(), # Concentrations of at least 1; the default is maximum likelihood
-    init=None, # `None` starts from the unthinned observed chain, `"random"` from random values, an `HMMOP` from that model
-    restarts=0, # Random starts that are tried besides
-    tol=1e-4, # Stop when the log-likelihood that is left to gain is estimated to be below this
-    max_iter=1000, # Passes over the data, for each start
-    seed=None, # An int or a `Generator`, for the random starts
-    progress=False, # Show a progress bar
-): # One chain with one draw
+    psi: "Numbers | None" = None, # Omission probability; with `n_steps` `None` or `nan` if unknown
+    n_steps: "Numbers | None" = None, # Latent length, one for all or one each; `None` if unknown
+    n_states: int | None = None, # Number of states; needed when emissions are learned
+    emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
+    start: "Numbers | None" = None, # Law of the first latent state if known; `None` learns it
+    prior: Prior = Prior(), # Concentrations of at least 1; the default is maximum likelihood
+    init: Any = None, # `None`: the unthinned observed chain; `"random"`; an `HMMOP` to start from
+    restarts: int = 0, # Random starts that are tried besides
+    tol: float = 1e-4, # Stop when about this much log-likelihood is left to gain
+    max_iter: int = 1000, # Passes over the data, for each start
+    seed: Seed = None, # An int or a `Generator`, for the random starts
+    progress: bool = False, # Show a progress bar
+) -> Posterior: # One chain with one draw
     "Maximum likelihood, or the highest point of the posterior, by exact EM."
-    rng = as_rng(as_key(seed))
-    problem, point, learner = pose(sequences, psi, n_steps, n_states, emission, start, prior, init, rng)
-    starts = choose_starts(problem, point, init, restarts, learner, rng)
-    with Bar(progress) as show:
-        climbs = [climb_data(problem, rough_climb(problem, begin, max_iter, show), tol, max_iter, show) for begin in starts]
-    best = max(climbs, key=lambda climb: climb.value)
-    if not best.converged: warn_unfinished(best, max_iter)
-    model = HMMOP(best.point["T"], best.point["start"], emission_at(problem, best.point), best.point["psi"])
-    return Posterior.from_model(model, best.value, describe(problem, best, climbs, tol, prior, seed))
+    problem = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi,
+                          n_steps=n_steps, start=start, prior=prior, init=init))
+    starts, climbs = choose_starts(problem, whole(restarts, "restarts", 0), as_key(seed)), []
+    with progress_bar(progress) as bar:
+        def show(value):
+            if bar is None: return
+            bar.update(1)
+            bar.set_postfix_str(f"log density {value:.4f}")
+        for begin in starts:
+            begin = rough_climb(problem, begin, max_iter, show)
+            climbs.append(climb_data(problem, begin, tol, max_iter, show))
+    best = climbs[int(np.argmax([climb.value for climb in climbs]))]
+    said, theta = unfinished(best, max_iter), best.point
+    warn_user(said)
+    info = about_climb(problem, best, climbs) | dict(tol=tol)
+    info["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None
+    if said: info["warnings"] = said
+    model = HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), theta.psi)
+    return Posterior.from_model(model, best.value, info)
 
 # %% ../nbs/06_em.ipynb #3a106f5b
-def gradient_of(problem, point):
+def over(a, p):
+    "`a / p`, and 0 where `p` is 0."
+    return np.divide(a, p, out=np.zeros(np.shape(p)), where=p > 0)
+
+def emission_slopes(family, params, counts, extra):
+    "Slope of the log density in the emission arrays, by name."
+    if not family.learned: return {}
+    if family.symbols: return dict(probs=over(counts.emission + extra.emission, params))
+    total, squares = counts.emission
+    if family.name == "poisson": return dict(rates=over(total, params[0]) - counts.observed)
+    scales = params[1]
+    return dict(means=total / scales**2, scales=(squares / scales**2 - counts.observed) / scales)
+
+def slopes_at(problem: Problem, theta: Theta, counts: Counts) -> dict[str, np.ndarray]:
     "Slope of the log density in every learned array, entries taken as independent."
-    counts = expectations(problem, point)
-    over = lambda a, p: np.divide(a, p, out=np.zeros(np.shape(p)), where=p > 0)
-    x, gamma, out = problem.sequences.values, counts.gamma, {}
-    if "T" in problem.free: out["T"] = over(counts.C + problem.prior["T"], point["T"])
-    if "start" in problem.free: out["start"] = over(counts.first + problem.prior["start"], point["start"])
-    if "psi" in problem.free:
-        omitted, observed = (count + more for count, more in zip((counts.omitted, counts.observed), problem.prior["psi"]))
-        out["psi"] = np.where(problem.unknown, over(omitted, point["psi"]) - over(observed, 1 - point["psi"]), 0)
-    if "means" in problem.free:
-        z = (x[:, None] - point["means"]) / point["scales"]
-        out["means"] = (gamma * z).sum(0) / point["scales"]
-        out["scales"] = (gamma * (z * z - 1)).sum(0) / point["scales"]
-    if "rates" in problem.free: out["rates"] = over(gamma.T @ x, point["rates"]) - gamma.sum(0)
-    if "probs" in problem.free:
-        emitted = np.stack([np.bincount(x.astype(np.int64), weight, point["probs"].shape[1]) for weight in gamma.T])
-        out["probs"] = over(emitted + problem.prior["probs"], point["probs"])
-    return out, counts
+    extra = prior_counts(problem)
+    slopes = {"T": over(counts.transitions + extra.transitions, theta.T)}
+    if problem.start is None: slopes["start"] = over(counts.first + extra.first, theta.start)
+    if problem.learns_psi:
+        omitted = over(counts.omitted + extra.omitted, theta.psi)
+        observed = over(counts.observed + extra.observed, 1 - theta.psi)
+        slopes["psi"] = np.where(problem.unknown, omitted - observed, 0)
+    return slopes | emission_slopes(problem.family, theta.emission, counts, extra)
+
+# %% ../nbs/06_em.ipynb #a9edb4a8
+ROWS = "T", "start", "probs" # arrays whose rows sum to one
+
+class Direction(NamedTuple):
+    "A way to move a point a little."
+    name: str # Which array
+    place: tuple # Which entry goes up
+    gives: Any # Which entry of the row goes down, if rows sum to one; else `None`
+
+def direction(parts, name, place):
+    "The direction in which an entry goes up."
+    if name not in ROWS: return Direction(name, place, None)
+    return Direction(name, place, (*place[:-1], int(np.argmax(parts[name][place[:-1]]))))
+
+def shift(parts, along, h):
+    "A point moved by `h` in a direction."
+    x = parts[along.name].copy()
+    x[along.place] += h
+    if along.gives is not None: x[along.gives] -= h
+    return parts | {along.name: x}
+
+def slope_along(slopes, along):
+    "The slope in a direction, given those of single entries."
+    slope = slopes[along.name][along.place]
+    return slope if along.gives is None else slope - slopes[along.name][along.gives]
 
 # %% ../nbs/06_em.ipynb #c6f5d9f1
-def coordinates(problem, point, counts, least):
-    "Free directions `(name, entry, entry that gives way or None)` at a point, boundary entries left out."
-    expected = {"T": counts.C, "start": counts.first}
-    out = []
-    for name in problem.free:
-        p = point[name]
-        for place in np.ndindex(p.shape):
+def directions(problem, parts, counts, least):
+    "Free directions at a point, entries at the boundary left out."
+    weights = {"T": counts.transitions, "start": counts.first}
+    if "probs" in parts: weights["probs"] = parts["probs"] * counts.observed[:, None]
+    found = []
+    for name, x in parts.items():
+        for place in np.ndindex(x.shape):
+            along = direction(parts, name, place)
             if name == "psi" and not problem.unknown[place]: continue
-            if name not in ("T", "start", "probs"): out.append((name, place, None))
-            else:
-                top = (*place[:-1], int(np.argmax(p[place[:-1]])))
-                weight = expected[name][place] if name in expected else p[place] * counts.observed[place[0]]
-                if place != top and weight >= least: out.append((name, place, top))
-    return out
+            if name in ROWS and (along.gives == place or weights[name][place] < least): continue
+            found.append(along)
+    return found
 
-def shift(point, coordinate, h):
-    "A point moved along a coordinate."
-    name, place, top = coordinate
-    x = point[name].copy()
-    x[place] += h
-    if top is not None: x[top] -= h
-    return point | {name: x}
+def step_size(parts, along):
+    "A small step in a direction."
+    x = parts[along.name][along.place]
+    if along.name == "means": x = parts["scales"][along.place]
+    if along.name == "psi": x = min(x, 1 - x)
+    return 1e-3 * x
 
-def information(problem, point, along):
-    "Minus the second derivative of the log density along the coordinates."
-    slope = lambda x: np.array([s[name][place] - (0 if top is None else s[name][top]) for s in [gradient_of(problem, x)[0]] for name, place, top in along])
+def information(problem, parts, ways):
+    "Minus the second derivative of the log density along the directions."
+    def slopes(parts):
+        theta = as_theta(problem, parts)
+        found = slopes_at(problem, theta, expectations(problem, theta).counts)
+        return np.array([slope_along(found, along) for along in ways])
     columns = []
-    for c in along:
-        name, place, top = c
-        size = point["scales"][place] if name == "means" else min(point[name][place], 1 - point[name][place]) if name == "psi" else point[name][place]
-        h = 1e-3 * size
-        columns.append((slope(shift(point, c, -h)) - slope(shift(point, c, h))) / (2 * h))
+    for along in ways:
+        h = step_size(parts, along)
+        change = slopes(shift(parts, along, -h)) - slopes(shift(parts, along, h))
+        columns.append(change / (2 * h))
     return (np.array(columns) + np.array(columns).T) / 2
 
 # %% ../nbs/06_em.ipynb #1dd377b9
-def as_problem(fitted, sequences, emission):
-    "The problem that a fit by `fit_em` solved, and its answer as a point."
+def problem_of(fitted, sequences, emission):
+    "The problem that a fit by `fit_em` solved, and its answer."
     info = fitted.info
-    if info.get("method") != "em": raise ValueError(f"fitted: comes from {info.get('method', 'elsewhere')!r}; standard errors belong to a fit by fit_em")
-    model, known = fitted.model(emission), not {"means", "rates", "probs"} & set(info["free"])
-    sequences, learner, _ = prepare(sequences, model.emission, None, None, Prior())
-    if len(sequences.values) != info["n_observations"]: raise ValueError(f"sequences: have {len(sequences.values)} observations, but the fit had {info['n_observations']}; pass the same data")
-    point = {"T": model.T, "start": model.start, "psi": model.psi} | {k: v[0, 0] for k, v in fitted.emission.items()}
-    exponent, allowed = exponents(Prior(**info["prior"]), len(model.T), np.shape(point.get("probs", np.zeros((1, 1))))[1])
-    steps = None if info["n_steps"] is None else np.array(info["n_steps"])
-    return Problem(sequences, steps, learner.family, model.emission if known else None, tuple(info["free"]), np.array(info["unknown_psi"]), exponent, allowed), point
+    if info.get("method") != "em":
+        raise ValueError(f"fitted: comes from {info.get('method', 'elsewhere')!r}; standard errors "
+                         "belong to a fit by fit_em")
+    model, free = fitted.model(emission), info["free"]
+    learned = any(name in free for name in fitted.emission)
+    psi = np.where(info["unknown_psi"], np.nan, model.psi)
+    problem = pose(sequences, psi=psi, n_steps=info["n_steps"], n_states=model.n_states,
+                   emission=fitted.family if learned else model.emission,
+                   start=None if "start" in free else model.start, prior=Prior(**info["prior"]))
+    held, fitted_to = len(problem.sequences.values), info["n_observations"]
+    if held != fitted_to:
+        raise ValueError(f"sequences: have {held} observations, but the fit had {fitted_to}; pass "
+                         "the same data")
+    params = problem.family.pack({name: x[0, 0] for name, x in fitted.emission.items()})
+    return problem, Theta(model.T, model.start, model.psi, params)
 
 # %% ../nbs/06_em.ipynb #6efd57c1
+def errors_along(ways, curvature):
+    "Standard error of every entry that moves along some direction, by name and place."
+    covariance, found = np.linalg.inv(curvature), {}
+    entries = {(along.name, along.place) for along in ways}
+    entries |= {(along.name, along.gives) for along in ways if along.gives is not None}
+    for name, place in sorted(entries):
+        move = np.zeros(len(ways))
+        for n, along in enumerate(ways):
+            if along.name != name: continue
+            if along.place == place: move[n] += 1
+            if along.gives == place: move[n] -= 1
+        found[name, place] = np.sqrt(move @ covariance @ move)
+    return found
+
+def is_curved(curvature):
+    "Whether the log density falls in all directions."
+    size = np.sqrt(np.abs(np.diag(curvature)))
+    if not (size > 0).all(): return False
+    return np.linalg.eigvalsh(curvature / np.outer(size, size))[0] > 1e-10
+
+# %% ../nbs/06_em.ipynb #95844a33
 def standard_errors(
-    fitted, # A fit by `fit_em`
-    sequences, # The data it was fitted to
+    fitted: Posterior, # A fit by `fit_em`
+    sequences: Data, # The data it was fitted to
     *,
-    emission=None, # The emission, if it is an object of your own class
-    least=.5, # Entries that stand for fewer expected transitions count as zero
-): # Dict of arrays shaped like the parameters: standard errors, `nan` at the boundary, and `T_upper`
+    emission: Any = None, # The emission, if it is an object of your own class
+    least: float = .5, # Entries that stand for fewer expected transitions count as zero
+) -> dict[str, np.ndarray]: # Shaped like the parameters, `nan` at the boundary; and `T_upper`
     "Standard errors of an estimate by `fit_em`, from the observed information."
-    problem, point = as_problem(fitted, sequences, emission)
-    slopes, counts = gradient_of(problem, point)
-    along = coordinates(problem, point, counts, least)
-    curvature = information(problem, point, along)
-    out = {name: np.full(point[name].shape, np.nan) for name in problem.free}
-    if not len(along): return out
-    low = np.linalg.eigvalsh(curvature / np.sqrt(np.abs(np.outer(np.diag(curvature), np.diag(curvature)))))[0]
-    if low > 1e-10:
-        covariance, entries = np.linalg.inv(curvature), sorted({(n, p) for n, p, _ in along} | {(n, t) for n, _, t in along if t})
-        for name, place in entries:
-            move = np.array([(n == name) * ((p == place) - 1. * (t == place)) for n, p, t in along])
-            out[name][place] = np.sqrt(move @ covariance @ move)
-    else: warnings.warn("the log-likelihood is flat in some direction at this point, so that there are no standard errors; it may not be a top, or the data "
-                        "may not tell the parameters apart", stacklevel=2)
-    behind = (point["T"] * slopes["T"]).sum(1, keepdims=True) - slopes["T"]
+    problem, theta = problem_of(fitted, sequences, emission)
+    parts, counts = as_parts(problem, theta), expectations(problem, theta).counts
+    slopes, ways = slopes_at(problem, theta, counts)["T"], directions(problem, parts, counts, least)
+    out = {name: np.full(x.shape, np.nan) for name, x in parts.items()}
+    curvature = information(problem, parts, ways)
+    if len(ways) and is_curved(curvature):
+        for (name, place), error in errors_along(ways, curvature).items(): out[name][place] = error
+    elif len(ways):
+        warn_user(["fitted: the log-likelihood is flat in some direction at this point, so that "
+                   "there are no standard errors; it may not be a top, or the data may not tell "
+                   "the parameters apart"])
+    behind = (theta.T * slopes).sum(1, keepdims=True) - slopes
     bound = np.log(20) / np.maximum(behind, np.log(20))
-    out["T_upper"] = np.where(np.isnan(out["T"]) & problem.allowed["T"], bound, np.nan)
+    out["T_upper"] = np.where(np.isnan(out["T"]) & problem.allowed, bound, np.nan)
     return out

@@ -15,7 +15,8 @@ import numpy as np
 from .engine.checks import Data, Numbers, Seed
 from .engine.posterior import Posterior
 from .engine.problem import Prior
-from .fit import anndata_table, fit as front_door, read_sequences, read_table
+from .engine.reading import anndata_table, read_sequences, read_table
+from .fit import fit as front_door
 from .inference import decode, log_likelihood, posterior_marginals
 from .model import HMMOP, Sequences
 from .transforms import thin, thin_start

@@ -54,9 +54,10 @@ class GibbsSampler(Sampler):
         self,
         theta: Theta, # The parameters
         log_likelihood: np.ndarray, # `(n_sequences,)`, as a kernel gives it
-        left_out: float, # What the kernel left out, the same for all states
+        left_out: float | None = None, # What the kernel left out; `None` is the family's `base`
     ) -> tuple[float, float]:
         "Log-likelihood of all data, and that plus the log prior; an error if the data cannot be."
+        if left_out is None: left_out = self.problem.family.base
         total = float(log_likelihood.sum()) + left_out
         if not np.isfinite(total): explain_impossible(self.problem, theta, log_likelihood)
         return total, total + log_prior(self.problem, theta)
@@ -108,8 +109,7 @@ class ChainSampler(GibbsSampler):
 
     def after(self, theta: Theta, drawn: Paths) -> tuple[State, Info]:
         "The State and the Info of a sweep that ended with these hidden states."
-        base = self.problem.family.base
-        likelihood, density = self.density(theta, drawn.log_likelihood, base)
+        likelihood, density = self.density(theta, drawn.log_likelihood)
         return State(theta, drawn.counts, density), Info(likelihood)
 
 # %% ../nbs/02_known_gaps.ipynb #847ce647

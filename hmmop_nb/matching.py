@@ -195,7 +195,7 @@ class LocalSampler(MatchingSampler):
               ) -> tuple[MatchState, MatchInfo]:
         "Move the places, count again what that changes, and put everything together."
         problem, S = self.problem, self.problem.n_states
-        likelihood, density = self.density(theta, drawn.log_likelihood, problem.family.base)
+        likelihood, density = self.density(theta, drawn.log_likelihood)
         states, places = drawn.states.astype(np.int64), places.copy()
         b, _ = self.known or self.densities(theta.emission)
         printed = self.placement == "paper"

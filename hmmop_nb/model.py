@@ -200,7 +200,10 @@ class BernoulliOmission:
         psi = as_floats(psi, "psi")
         set_fields(self, psi=check_psi(psi, psi.size))
 
-    def seen(self, states: Sequences, key: np.uint64) -> np.ndarray:
+    def seen(
+        self, states: Sequences, # Latent states
+        key: np.uint64, # From `as_key`
+    ) -> np.ndarray: # One bool for each visit
         "Whether each visit is seen."
         u = visit_uniforms(states.offsets, key, Stream.OMISSION)
         if len(self.psi) == 1: return u >= self.psi[0]
@@ -242,12 +245,15 @@ class MarkovOmission:
                 raise ValueError(f"epsilon: {epsilon} makes P({name}) = {p:.4g}; "
                                  "choose it closer to 0")
 
-    def rates(self) -> dict[str, float]:
+    def rates(self) -> dict[str, float]: # By name
         "Probability to see after seeing, and after missing."
         back = self.keep * (1 - self.keep - self.epsilon) / (1 - self.keep)
         return {"seen after seen": self.keep + self.epsilon, "seen after missing": back}
 
-    def seen(self, states: Sequences, key: np.uint64) -> np.ndarray:
+    def seen(
+        self, states: Sequences, # Latent states
+        key: np.uint64, # From `as_key`
+    ) -> np.ndarray: # One bool for each visit
         "Whether each visit is seen."
         seen = np.empty(len(states.values), np.bool_)
         stay, back = self.rates().values()
@@ -272,12 +278,18 @@ class PerSequenceOmission:
             raise ValueError(f"mean: need 0 <= low <= mean <= high <= 1, got low={self.low}, "
                              f"mean={self.mean}, high={self.high}")
 
-    def draw(self, n_sequences: int, key: np.uint64) -> np.ndarray:
+    def draw(
+        self, n_sequences: int, # How many sequences
+        key: np.uint64, # From `as_key`
+    ) -> np.ndarray: # `(n_sequences,)`
         "The omission probability of each sequence."
         u = visit_uniforms(np.arange(n_sequences + 1), key, Stream.QUALITY)
         return np.clip(self.mean + self.sd * ndtri(u), self.low, self.high)
 
-    def seen(self, states: Sequences, key: np.uint64) -> np.ndarray:
+    def seen(
+        self, states: Sequences, # Latent states
+        key: np.uint64, # From `as_key`
+    ) -> np.ndarray: # One bool for each visit
         "Whether each visit is seen."
         psi = np.repeat(self.draw(len(states), key), states.lengths)
         return visit_uniforms(states.offsets, key, Stream.OMISSION) >= psi

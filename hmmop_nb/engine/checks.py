@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Seed', 'Numbers', 'Data', 'MOST', 'whole', 'as_array', 'in_brackets', 'as_values', 'as_floats', 'first_place',
            'not_negative', 'positive', 'check_finite', 'check_probabilities', 'check_stochastic', 'check_psi',
-           'check_visible', 'as_n_steps', 'set_fields', 'method_of']
+           'check_visible', 'as_n_steps', 'set_fields']
 
 # %% ../../nbs/engine/checks.ipynb #8cfb5f21
 #| code-fold: true
@@ -214,13 +214,3 @@ def as_n_steps(
 def set_fields(frozen: Any, **values: Any) -> None:
     "Fill the fields of a frozen dataclass that is being made."
     for name, value in values.items(): object.__setattr__(frozen, name, value)
-
-# %% ../../nbs/engine/checks.ipynb #2b757ea1
-def method_of(cls: type, static: bool = False) -> Callable:
-    "A decorator that makes a function a method of `cls`."
-    # on its way out: engine/posterior and reference/estimator still import it
-    def attach(function):
-        function.__qualname__ = f"{cls.__name__}.{function.__name__}"
-        setattr(cls, function.__name__, staticmethod(function) if static else function)
-        return function
-    return attach

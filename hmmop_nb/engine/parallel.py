@@ -22,7 +22,7 @@ def apart(
     *shape: int, # Shape of each
     dtype: type = np.int64, # Kind of number
 ) -> np.ndarray: # `(n, *shape)`, the last axis longer by a cache line
-    "Arrays of zeros for the sums of blocks, so far apart that threads do not get in each other's way."
+    "Zeros for the sums of blocks, so far apart that threads are not in each other's way."
     spare = CACHE_LINE if shape[-1] else 0
     return np.zeros((n, *shape[:-1], shape[-1] + spare), dtype)
 

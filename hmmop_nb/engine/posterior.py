@@ -21,7 +21,8 @@ import numpy as np
 from .checks import Numbers, as_floats, first_place
 from .files import FORMAT_VERSION, as_plain, read_npz, write_npz
 from .plot import METHOD_COLORS, plot_matrix
-from ..model import HMMOP, Categorical, Gaussian, Poisson
+from ..model import HMMOP
+from .emissions import Categorical, Gaussian, Poisson
 
 # %% ../../nbs/engine/posterior.ipynb #ab732bcf
 #| code-fold: true
