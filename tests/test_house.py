@@ -64,7 +64,7 @@ def test_no_module_shadows_the_standard_library():
 def test_code_fits_the_page(path):
     for i, cell in enumerate(nbformat.read(path, 4).cells):
         if cell.cell_type != "code": continue
-        lines = [line for line in cell.source.split("\n") if not line.startswith("#| fig-cap")]
+        lines = [line for line in cell.source.split("\n") if not re.match(r"#\| fig-(cap|alt)", line)]
         wide = [line for line in lines if len(line) > 100]
         assert not wide, f"cell {i}: {wide[0]}"
 
@@ -138,13 +138,14 @@ def public_functions():
             elif not part.startswith("_") and method.__module__.startswith("hmmop_nb"): yield f"{name}.{part}", method
 
 
-@pytest.mark.parametrize("name, function", public_functions(), ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize("name, function", list(public_functions()), ids=lambda x: x if isinstance(x, str) else "")
 def test_public_signatures_are_typed_and_explained(name, function):
     signature = inspect.signature(function)
     bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name != "self"]
     assert not bare, f"{bare} have no type"
     assert function.__name__ == "__init__" or signature.return_annotation is not inspect.Signature.empty, "no type of the result"
     said = inspect.getdoc(function) or ""
+    if function.__name__ == "__init__": said = inspect.getdoc(getattr(hm, name.split(".")[0])) # where Python's users look
     silent = [p.name for p in signature.parameters.values() if p.name not in ("self", "cls") and f"{p.name} :" not in said]
     assert not silent, f"help() says nothing of {silent}"
 
