@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numba import njit
 
@@ -57,8 +58,9 @@ def prior_counts(problem: Problem) -> Counts:
     "What the prior adds to expected counts."
     omitted, observed = (np.broadcast_to(x, problem.n_states) - 1 for x in problem.prior.psi)
     symbols = less_one(problem.family.prior_probs) if problem.family.symbols else np.zeros(0)
-    return Counts(less_one(problem.concentrations(1.)), less_one(problem.start_concentrations),
-                  observed, omitted, symbols)
+    first = np.zeros(problem.n_states) # nothing if the first law is known
+    if problem.start is None: first = less_one(problem.start_concentrations)
+    return Counts(less_one(problem.concentrations(1.)), first, observed, omitted, symbols)
 
 # %% ../nbs/06_em.ipynb #4c8608d7
 def check_peak(prior: Prior) -> None:
@@ -112,12 +114,21 @@ def expected_emission(family: Any, params: np.ndarray, gamma: np.ndarray) -> np.
     return np.array([weighted.sum(0), np.einsum("ks,ks->s", weighted, d)])
 
 # %% ../nbs/06_em.ipynb #7171ca4e
+@contextmanager
+def threads_for(work: float):
+    "One thread where waking others would take longer than the work."
+    threads = numba.get_num_threads()
+    if work < 10**7: numba.set_num_threads(1)
+    try: yield
+    finally: numba.set_num_threads(threads)
+
+# %% ../nbs/06_em.ipynb #3bd8aeff
 def pass_observed(problem, theta):
     "A pass with the length unknown: the observed chain, then what lies behind it."
     chain, sequences, family = (theta.T, theta.start, theta.psi), problem.sequences, problem.family
     _, R, r0 = observed_chain(*chain)
     log_b = family.emission(theta.emission).log_likelihood(sequences.values)
-    found = smooth(log_b, sequences.offsets, r0, R)
+    with threads_for(len(log_b) * R.size): found = smooth(log_b, sequences.offsets, r0, R)
     explain_impossible(problem, theta, found.log_likelihood)
     C, omitted, first = expected_latent(*chain, found.transitions, found.first)
     emitted = expected_emission(family, theta.emission, found.marginals)
@@ -130,7 +141,9 @@ def pass_lattice(problem, theta):
     sequences, family = problem.sequences, problem.family
     b, top = scaled_densities(family.emission(theta.emission), sequences.values)
     walk = as_walk(theta.start, theta.T, theta.psi)
-    found = expected_matches(b, sequences.offsets, problem.n_steps, walk)
+    gaps = (problem.n_steps - sequences.lengths).mean()
+    with threads_for(len(b) * theta.T.size * gaps):
+        found = expected_matches(b, sequences.offsets, problem.n_steps, walk)
     explain_impossible(problem, theta, found.log_likelihood)
     emitted = expected_emission(family, theta.emission, found.marginals)
     log_likelihood = float(found.log_likelihood.sum() + top.sum())
@@ -144,7 +157,9 @@ def expectations(problem: Problem, theta: Theta) -> Pass:
 def shares(counts, old):
     "Rows of counts as probabilities; a row without counts keeps the old ones."
     total = counts.sum(-1, keepdims=True)
-    return np.where(total > 0, counts / np.where(total > 0, total, 1), old)
+    some = total > 0
+    if some.all(): return counts / total
+    return np.where(some, counts / np.where(some, total, 1), old)
 
 def least_scale(x):
     "The smallest scale that is tried, of data that vary and of data that do not."
@@ -173,16 +188,22 @@ def best_emission(problem, theta, counts):
 
 # %% ../nbs/06_em.ipynb #4f146303
 @njit(cache=True, error_model="numpy")
-def inner_value(T, start, psi, xi, f):
-    "Log-likelihood of observed transitions and first states."
-    _, R, r0 = observed_chain(T, start, psi)
+def add_logs(counts, p):
+    "Sum of `counts * log(p)`, over what was counted."
     total = 0.
-    for i in range(len(T)):
-        if f[i] > 0: total += f[i] * np.log(r0[i])
-        for j in range(len(T)):
-            if xi[i, j] > 0: total += xi[i, j] * np.log(R[i, j])
+    for i in range(len(p)):
+        if counts[i] > 0: total += counts[i] * np.log(max(p[i], 1e-300))
     return total
 
+@njit(cache=True, error_model="numpy")
+def inner_value(T, start, psi, xi, f, more_T, more_start):
+    "Log-likelihood of observed transitions and first states, and log prior without constants."
+    _, R, r0 = observed_chain(T, start, psi)
+    total = add_logs(f, r0) + add_logs(more_start, start)
+    for i in range(len(T)): total += add_logs(xi[i], R[i]) + add_logs(more_T[i], T[i])
+    return total
+
+# %% ../nbs/06_em.ipynb #5c6e4e4e
 class Tilt(NamedTuple):
     "Slopes that are added to the inner problem; where they come from is told below."
     T: np.ndarray # `(S, S)`
@@ -192,8 +213,7 @@ def inner_step(problem, theta, seen, extra, tilt=None):
     "One EM step of `T` and `start` given what is seen, and the value at `theta`."
     T, start, psi = theta.T, theta.start, theta.psi
     C, _, first = expected_latent(T, start, psi, seen.xi, seen.f)
-    value = inner_value(T, start, psi, seen.xi, seen.f)
-    value += log_prior(problem, theta, constant=False, emission=False)
+    value = inner_value(T, start, psi, seen.xi, seen.f, extra.transitions, extra.first)
     if tilt is not None:
         more_C, more_first = T * tilt.T, start * tilt.start
         value += more_C.sum() + more_first.sum()
