@@ -48,7 +48,8 @@ def in_shares(
     if most is not None: shares = min(shares, most)
     if shares <= 1: return kernel(0, 1, *args)
     me = os.getpid()
-    if me not in HELPERS: HELPERS[me] = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS, "hmmop_nb")
+    if me not in HELPERS:
+        HELPERS[me] = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS, "hmmop_nb")
     others = [HELPERS[me].submit(kernel, share, shares, *args) for share in range(1, shares)]
     try: kernel(0, shares, *args)
     finally: wait(others)
