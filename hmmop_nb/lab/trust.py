@@ -38,8 +38,8 @@ __all__ = ['CLEAR', 'HAZY', 'CLEAR3', 'NORMAL', 'COUNTS', 'SYMBOLS', 'UNKNOWN', 
            'forward_sum', 'lattice_sum', 'plain_log_likelihood', 'Drawn', 'emission_quantities', 'quantities',
            'quantities_at', 'rng_of', 'fit_setting', 'one_round', 'calibrate', 'rank_tables', 'surprise', 'rank_path',
            'rank_p', 'rank_band', 'held', 'Moved', 'go_on', 'joint_chain', 'prior_draws', 'Score', 'as_score',
-           'with_power', 'joint_test', 'rank_scores', 'mean_and_error', 'quadrature_test', 'rewritten', 'Mutant',
-           'infected', 'trial', 'worst', 'kinds', 'score_rows']
+           'with_power', 'joint_test', 'rank_scores', 'mean_and_error', 'quadrature_test', 'between', 'rewritten',
+           'Mutant', 'infected', 'trial', 'worst', 'kinds', 'score_rows']
 
 # %% ../../nbs/lab/trust.ipynb #2b08a768
 class Lists(NamedTuple):
@@ -550,16 +550,29 @@ def quadrature_test(
     return out
 
 # %% ../../nbs/lab/trust.ipynb #7cf7a70e
+def between(
+    module: Any, # Where the functions live
+    name: str, # A function
+    entry: str, # One that calls it, by whatever ways
+) -> list[str]:
+    "The functions that lead from `entry` down to `name`, and these two, innermost first."
+    found = [name]
+    for each, function in vars(module).items(): # in the order of the page
+        code = getattr(getattr(function, "py_func", function), "__code__", None)
+        if entry in found: break
+        if code is not None and set(code.co_names) & set(found): found.append(each)
+    return found
+
 def rewritten(
     module: Any, # Where the function lives
     name: str, # What it is called
     *edits: tuple[str, str], # Pairs of old and new text; the old one must occur exactly once
-    through: tuple[str, ...] = (), # Functions that call each other down to it, innermost first
+    entry: str | None = None, # The function to return, if it is one that calls the changed one
     inside: type | None = None, # A class of the module, for a method
 ) -> Callable:
-    "A function with its text changed; with `through`, the last of those that lead to it."
+    "A function with its text changed, or one that calls it, compiled around the change."
     home = dict(vars(module))
-    for each in (name, *through):
+    for each in between(module, name, entry or name):
         function = getattr(inside or module, each)
         text = textwrap.dedent(inspect.getsource(getattr(function, "py_func", function)))
         text = text.replace("cache=True", "cache=False")
@@ -570,7 +583,7 @@ def rewritten(
                                  "follow the code")
             text = text.replace(old, new)
         exec(text, home)
-    return home[(name, *through)[-1]]
+    return home[entry or name]
 
 # %% ../../nbs/lab/trust.ipynb #71a38234
 class Mutant(NamedTuple):
@@ -607,8 +620,8 @@ def accept_sweep():
 
 def closed_interval():
     edits = ("w[k - 1] + 1 if", "w[k - 1] if"), ("w[k + 1] if", "w[k + 1] + 1 if")
-    callers = ("move_places", "move_share")
-    return {(matching, "move_share"): rewritten(matching, "move_site", *edits, through=callers)}
+    broken = rewritten(matching, "move_site", *edits, entry="move_share")
+    return {(matching, "move_share"): broken}
 
 PLACE_MUTANTS = [
     Mutant("keep for odds", "the place of one observation is drawn with κ instead of κ/ψ (paper)",
@@ -734,8 +747,7 @@ def same_numbers(): return paths_with(("int(stream), sweep)", "int(stream), 0)")
 
 def no_ratio():
     edit = "(ratio[j] * near[j])", "near[j]"
-    callers = ("advance", "fill_segment", "lattice_forward", "draw_match", "draw_matches_share")
-    broken = rewritten(lattice, "step_slice", edit, through=callers)
+    broken = rewritten(lattice, "step_slice", edit, entry="draw_matches_share")
     return {(lattice, "draw_matches_share"): broken}
 
 def transposed():
@@ -758,24 +770,23 @@ MESSAGE_MUTANTS = [
 
 # %% ../../nbs/lab/trust.ipynb #a5fb4440
 #| code-fold: true
-DENSITY = "collapsed_log_density_and_gradient"
+def move_with(name, *edits):
+    return {(gaps, "hmc_move"): rewritten(gaps, name, *edits, entry="hmc_move")}
 
-def move_with(name, edit, *through):
-    return {(gaps, "hmc_move"): rewritten(gaps, name, edit, through=through)}
-
-def no_jacobian():
-    return move_with(DENSITY, ("density = logs.jacobian + loglik", "density = loglik"), "hmc_move")
+def no_jacobian(): return move_with("lengthen", ("jacobian += np.log(1 + bent)", "jacobian += 0."))
 
 def half_gradient():
-    return move_with(DENSITY, ("Density(density, grad,", "Density(density, .5 * grad,"), "hmc_move")
+    return move_with("collapsed_log_density_and_gradient",
+                     ("Density(density, grad,", "Density(density, .5 * grad,"))
 
 def always_accept():
-    return move_with("hmc_move", ("if u < accept:", "if there.log_density > -np.inf:"))
+    edit = "< accept: return Move(new", "< 2 * (gain > -np.inf): return Move(new"
+    return move_with("hmc_move", edit)
 
 def stale_momentum():
     move = gaps.hmc_move
-    def broken(z, target, step, inverse_mass, leaps, key, sweep, attempt):
-        return move(z, target, step, inverse_mass, leaps, key, 0, attempt)
+    def broken(z, target, step, inverse_mass, leaps, key, sweep, *rest):
+        return move(z, target, step, inverse_mass, leaps, key, 0, *rest)
     return {(gaps, "hmc_move"): broken}
 
 HAMILTONIAN_MUTANTS = [
