@@ -49,6 +49,10 @@ def as_theta(problem: Problem, parts: dict[str, np.ndarray]) -> Theta:
     start, psi = parts.get("start", problem.start), parts.get("psi", problem.psi)
     return Theta(parts["T"], np.array(start), psi, problem.family.pack(parts))
 
+def theta_of(model: HMMOP, params: np.ndarray = np.zeros(0)) -> Theta:
+    "A model as a point, in arrays that kernels may own."
+    return Theta(np.array(model.T), np.array(model.start), np.array(model.psi), params)
+
 # %% ../nbs/06_em.ipynb #4272093f
 def less_one(concentration):
     "Exponents of a Dirichlet density; nothing for what is forbidden."
@@ -100,7 +104,7 @@ class Pass(NamedTuple):
     "What a pass over the data tells, at a point."
     counts: Counts # Expected latent counts
     log_likelihood: float # Of all data
-    seen: Any # `Seen` if the length is unknown, else `None`
+    seen: Seen | None # The observed chain; `None` if the length is known
 
 def expected_emission(family: Any, params: np.ndarray, gamma: np.ndarray) -> np.ndarray:
     "What the family adds up over observations whose states have probabilities `gamma`."
@@ -457,11 +461,11 @@ def progress_bar(on):
 def fit_em(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     *,
-    psi: "Numbers | None" = None, # Omission probability; with `n_steps` `None` or `nan` if unknown
-    n_steps: "Numbers | None" = None, # Latent length, one for all or one each; `None` if unknown
+    psi: Numbers | None = None, # Omission probability; `None` or `nan` need `n_steps`
+    n_steps: Numbers | None = None, # Latent length, one for all or one each; `None` if unknown
     n_states: int | None = None, # Number of states; needed when emissions are learned
     emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
-    start: "Numbers | None" = None, # Law of the first latent state if known; `None` learns it
+    start: Numbers | None = None, # Law of the first latent state if known; `None` learns it
     prior: Prior = Prior(), # Concentrations of at least 1; the default is maximum likelihood
     init: Any = None, # `None`: the unthinned observed chain; `"random"`; an `HMMOP` to start from
     restarts: int = 0, # Random starts that are tried besides
@@ -594,7 +598,7 @@ def problem_of(fitted, sequences, emission):
         raise ValueError(f"sequences: have {held} observations, but the fit had {fitted_to}; pass "
                          "the same data")
     params = problem.family.pack({name: x[0, 0] for name, x in fitted.emission.items()})
-    return problem, Theta(model.T, model.start, model.psi, params)
+    return problem, theta_of(model, params)
 
 # %% ../nbs/06_em.ipynb #6efd57c1
 def errors_along(ways, curvature):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.special import expit, gammaln, logit
+from scipy.special import expit, gammaln, logit, wrightomega
 
 from hmmop_nb.engine.checks import (
     Data, Numbers, Seed, check_psi, check_stochastic, check_visible, first_place, whole
@@ -55,11 +55,17 @@ def gap_law(
     return law
 
 # %% ../nbs/04_gaps.ipynb #1216eb2f
+class ObservedChain(NamedTuple):
+    "The chain of what is seen."
+    V: np.ndarray # `(S, S)` expected visits until one is seen, that one included
+    R: np.ndarray # `(S, S)` transition matrix
+    r0: np.ndarray # `(S,)` law of its first state
+
+# %% ../nbs/04_gaps.ipynb #68b32e30
 @njit(cache=True, error_model="numpy")
-def visits(T, psi):
-    "Expected visits to each state until one is seen, that one included: `V = (I - T D)^-1 T`."
-    S = len(T)
-    A, V = np.empty((S, S)), np.empty((S, S))
+def fill_chain(T, start, psi, chain, A):
+    "Fill in an `ObservedChain`; `A` is room to work in."
+    S, (V, R, r0) = len(psi), chain
     for i in range(S):
         for j in range(S):
             A[i, j] = T[i, j] * psi[j]
@@ -75,15 +81,13 @@ def visits(T, psi):
             if i == k or c == 0: continue
             for j in range(k + 1, S): A[i, j] += c * A[k, j]
             for j in range(S): V[i, j] += c * V[k, j]
-    return V
+    for j in range(S): r0[j] = start[j] * (1 - psi[j])
+    for i in range(S):
+        for j in range(S):
+            R[i, j] = V[i, j] * (1 - psi[j])
+            r0[j] += start[i] * psi[i] * R[i, j]
 
-# %% ../nbs/04_gaps.ipynb #3ac5397d
-class ObservedChain(NamedTuple):
-    "The chain of what is seen."
-    V: np.ndarray # `(S, S)` expected visits until one is seen, that one included
-    R: np.ndarray # `(S, S)` transition matrix
-    r0: np.ndarray # `(S,)` law of its first state
-
+# %% ../nbs/04_gaps.ipynb #678df57e
 @njit(cache=True, error_model="numpy")
 def observed_chain(
     T: np.ndarray, # Latent transition matrix `(S, S)`
@@ -91,45 +95,41 @@ def observed_chain(
     psi: np.ndarray, # Omission probabilities `(S,)`
 ) -> ObservedChain:
     "Visits until seen, transition matrix of the observed chain, law of its first state."
-    S, V = len(T), visits(T, psi)
-    R, r0 = np.empty((S, S)), np.empty(S)
-    for j in range(S): r0[j] = start[j] * (1 - psi[j])
-    for i in range(S):
-        for j in range(S):
-            R[i, j] = V[i, j] * (1 - psi[j])
-            r0[j] += start[i] * psi[i] * R[i, j]
-    return ObservedChain(V, R, r0)
+    S = len(psi)
+    chain = ObservedChain(np.empty((S, S)), np.empty((S, S)), np.empty(S))
+    fill_chain(T, start, psi, chain, np.empty((S, S)))
+    return chain
 
 # %% ../nbs/04_gaps.ipynb #e98d56cc
 class LatentWeights(NamedTuple):
     "Parts of the formula above."
+    Q: np.ndarray # `(S, S)`, overwritten on the way
     L: np.ndarray # `(S, S)`
     LR: np.ndarray # `(S, S)`, `L R^T`
     q: np.ndarray # `(S,)`, `f / r0`
 
 @njit(cache=True, error_model="numpy")
-def latent_weights(chain, start, psi, xi, f):
-    "`L`, `L R^T` and `f / r0`, given the `ObservedChain`."
-    S = len(psi)
-    q, Q, L, LR = np.zeros(S), np.empty((S, S)), np.empty((S, S)), np.zeros((S, S))
-    for j in range(S):
-        if f[j] > 0: q[j] = f[j] / chain.r0[j]
+def fill_weights(chain, start, psi, xi, f, weights):
+    "Fill in `LatentWeights`, given the `ObservedChain`."
+    S, (V, R, r0), (Q, L, LR, q) = len(psi), chain, weights
+    for j in range(S): q[j] = f[j] / r0[j] if f[j] > 0 else 0.
     for i in range(S):
         for j in range(S):
             Q[i, j] = start[i] * psi[i] * q[j]
-            if xi[i, j] > 0: Q[i, j] += xi[i, j] / chain.R[i, j]
+            if xi[i, j] > 0: Q[i, j] += xi[i, j] / R[i, j]
             L[i, j] = Q[i, j]
     for i in range(S):
         for a in range(S):
-            c = chain.V[i, a] * psi[a]
+            c = V[i, a] * psi[a]
             for j in range(S): L[a, j] += c * Q[i, j]
     for j in range(S):
-        for b in range(S): Q[j, b] = chain.R[b, j] # no longer needed: it makes room for R^T
+        for b in range(S):
+            LR[j, b] = 0.
+            Q[j, b] = R[b, j] # Q is no longer needed, and this way the innermost loop is a fast one
     for a in range(S):
         for j in range(S):
             c = L[a, j]
             for b in range(S): LR[a, b] += c * Q[j, b]
-    return LatentWeights(L, LR, q)
 
 # %% ../nbs/04_gaps.ipynb #7aeb8626
 class Latent(NamedTuple):
@@ -147,8 +147,9 @@ def expected_latent(
     f: np.ndarray, # (Expected) first observed states `(S,)`
 ) -> Latent:
     "What lies behind observed transitions and first states, on average."
-    S, chain = len(T), observed_chain(T, start, psi)
-    L, LR, q = latent_weights(chain, start, psi, xi, f)
+    S, chain = len(psi), observed_chain(T, start, psi)
+    Q, L, LR, q = np.empty((S, S)), np.empty((S, S)), np.empty((S, S)), np.empty(S)
+    fill_weights(chain, start, psi, xi, f, LatentWeights(Q, L, LR, q))
     C, m, first = np.zeros((S, S)), np.zeros(S), np.zeros(S)
     for a in range(S):
         for b in range(S):
@@ -175,184 +176,137 @@ class Target(NamedTuple):
 TOTAL_SD = .1
 TAIL = .05
 
-@njit(cache=True, error_model="numpy")
 def shorten(x, alpha):
     "`z` with `z - c exp(-z) = x`, where `c = TAIL / alpha`."
-    z = np.zeros(x.shape)
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            if alpha[i, j] == 0: continue
-            a = np.log(TAIL / alpha[i, j]) - x[i, j] # we solve w + log(w) = a
-            w = a - np.log(a) if a > 2 else np.exp(a) / (1 + np.exp(a))
-            for _ in range(20):
-                move = (w + np.log(w) - a) * w / (1 + w)
-                w = max(w - move, .1 * w)
-                if abs(move) <= 1e-15 * w: break
-            z[i, j] = x[i, j] + w
-    return z
+    free = alpha > 0
+    x = np.where(free, x, 0.)
+    return np.where(free, x + wrightomega(np.log(TAIL / np.where(free, alpha, 1.)) - x), 0.)
 
-# %% ../nbs/04_gaps.ipynb #a858f29c
-class Logs(NamedTuple):
-    "Rows on the logarithmic scale."
-    x: np.ndarray # `(S + 1, S)` logarithms, up to the total of their row
+# %% ../nbs/04_gaps.ipynb #c20e8069
+class Space(NamedTuple):
+    "What an evaluation of the density fills in."
+    psi: np.ndarray # `(S,)` omission probabilities
+    x: np.ndarray # `(S + 1, S)` logarithms of the rows, up to their totals
     slope: np.ndarray # `(S + 1, S)`, `h'(z)`
     total: np.ndarray # `(S + 1,)`
-    jacobian: float # Sum of the logarithms of the slopes
+    P: np.ndarray # `(S + 1, S)` rows of `T`, then the start
+    chain: ObservedChain
+    weights: LatentWeights
+    C: np.ndarray # `(S + 1, S)` expected latent transitions, then first latent states
+    gradient: np.ndarray # In the coordinates, and of their shape
 
+def space_for(z):
+    "Room for an evaluation at points of this shape."
+    S = z.shape[1]
+    V, R, Q, L, LR = np.empty((5, S, S))
+    r0, q, psi = np.empty((3, S))
+    x, slope, P, C = np.empty((4, S + 1, S))
+    return Space(psi, x, slope, np.empty(S + 1), P, ObservedChain(V, R, r0),
+                 LatentWeights(Q, L, LR, q), C, np.empty(z.shape))
+
+# %% ../nbs/04_gaps.ipynb #08dd356c
 @njit(cache=True, error_model="numpy")
-def lengthen(z, alpha):
-    "Logarithms of the rows from their coordinates `z`."
-    rows, S = z.shape
-    x, slope, total, jacobian = np.empty((rows, S)), np.ones((rows, S)), np.empty(rows), 0.
-    for i in range(rows):
+def lengthen(z, alpha, space):
+    "Fill in `x`, the slope `h'(z)`, the total of each row, and the rows themselves."
+    x, slope, total, P = space.x, space.slope, space.total, space.P
+    for i in range(x.shape[0]):
         top, weight = -np.inf, 0.
-        for j in range(S):
-            x[i, j] = -np.inf
+        for j in range(x.shape[1]):
+            x[i, j], slope[i, j] = -np.inf, 1.
             if alpha[i, j] == 0: continue
             bent = TAIL / alpha[i, j] * np.exp(-z[i, j])
             x[i, j], slope[i, j] = z[i, j] - bent, 1 + bent
-            jacobian += np.log(1 + bent)
-            top = max(top, x[i, j])
-        for j in range(S): weight += np.exp(x[i, j] - top)
+            if x[i, j] > top: top = x[i, j]
+        for j in range(x.shape[1]):
+            P[i, j] = np.exp(x[i, j] - top)
+            weight += P[i, j]
+        for j in range(x.shape[1]): P[i, j] /= weight
         total[i] = top + np.log(weight) if top > -np.inf else 0.
-    return Logs(x, slope, total, jacobian)
 
-# %% ../nbs/04_gaps.ipynb #b9a2f166
-class DataPart(NamedTuple):
-    "What the data say at a point."
-    log_likelihood: float # Of observed transitions and first states
-    expected: np.ndarray # `(S + 1, S)` expected latent transitions; the last row are first states
-
+# %% ../nbs/04_gaps.ipynb #e6eaa917
 @njit(cache=True, error_model="numpy")
-def data_part(P, psi, target):
-    "Log-likelihood and expected counts at rows `P`: those of `T`, then the start."
-    S, n, f = len(psi), target.transitions, target.first
-    T, start = P[:S], P[S]
-    chain = observed_chain(T, start, psi)
-    L, LR, q = latent_weights(chain, start, psi, n, f)
-    C, loglik = np.empty((S + 1, S)), 0.
+def fill_expected(target, space, logs):
+    "Fill in the expected counts; the log-likelihood of `n` and `f`, if `logs` are wanted."
+    psi, P, C, chain, weights = space.psi, space.P, space.C, space.chain, space.weights
+    S, loglik, n, f = len(psi), 0., target.transitions, target.first
+    fill_chain(P, P[S], psi, chain, weights.Q)
+    fill_weights(chain, P[S], psi, n, f, weights)
+    (_, R, r0), (_, L, LR, q) = chain, weights
     for i in range(S):
-        for j in range(S):
-            C[i, j] = T[i, j] * ((1 - psi[j]) * L[i, j] + psi[j] * LR[i, j])
-            if n[i, j] > 0: loglik += n[i, j] * np.log(chain.R[i, j])
-    for s in range(S):
         later = 0.
-        for j in range(S): later += chain.R[s, j] * q[j]
-        C[S, s] = start[s] * ((1 - psi[s]) * q[s] + psi[s] * later)
-        if f[s] > 0: loglik += f[s] * np.log(chain.r0[s])
-    return DataPart(loglik, C)
+        for j in range(S):
+            C[i, j] = P[i, j] * ((1 - psi[j]) * L[i, j] + psi[j] * LR[i, j])
+            later += R[i, j] * q[j]
+            if logs and n[i, j] > 0: loglik += n[i, j] * np.log(R[i, j])
+        C[S, i] = P[S, i] * ((1 - psi[i]) * q[i] + psi[i] * later)
+        if logs and f[i] > 0: loglik += f[i] * np.log(r0[i])
+    return loglik
 
-# %% ../nbs/04_gaps.ipynb #1a696ba5
+# %% ../nbs/04_gaps.ipynb #de228177
 @njit(cache=True, error_model="numpy")
-def as_rows(logs, target):
-    "Rows of `T` and, as the last row, the start: learned, or known if its concentrations are zero."
-    rows, S = logs.x.shape
-    P, learned = np.empty((rows, S)), 0.
-    for i in range(rows):
-        for j in range(S): P[i, j] = np.exp(logs.x[i, j] - logs.total[i])
-    for j in range(S): learned += target.concentrations[rows - 1, j]
-    if learned == 0:
-        for j in range(S): P[rows - 1, j] = target.start[j]
-    return P
-
-@njit(cache=True, error_model="numpy")
-def psi_at(z, target):
-    "Omission probabilities, those that are learned taken from their logits in the last row of `z`."
-    S, psi = len(target.psi), target.psi.copy()
-    if len(z) == S + 1: return psi
+def fill_density(z, target, space, logs):
+    "Fill in the gradient; the log density and the log-likelihood, if `logs` are wanted."
+    psi, x, slope, total = space.psi, space.x, space.slope, space.total
+    P, C, grad, alpha = space.P, space.C, space.gradient, target.concentrations
+    S, learned, learns_psi = len(psi), 0., len(z) > len(psi) + 1
     for s in range(S):
-        if target.concentrations[S + 1, s] > 0: psi[s] = 1 / (1 + np.exp(-z[S + 1, s]))
-    return psi
-
-@njit(cache=True, error_model="numpy")
-def add_psi_gradient(z, psi, target, C, grad):
-    "Fill in the gradient of the logits; returns the log prior density of what is learned of `psi`."
-    S, density = len(psi), 0.
-    if len(z) == S + 1: return density
-    for s in range(S):
-        a, b = target.concentrations[S + 1, s], target.concentrations[S + 2, s]
+        learned += alpha[S, s]
+        psi[s] = target.psi[s]
+        if learns_psi and alpha[S + 1, s] > 0: psi[s] = 1 / (1 + np.exp(-z[S + 1, s]))
+    lengthen(z, alpha, space)
+    for j in range(S): P[S, j] = P[S, j] if learned > 0 else target.start[j]
+    loglik = fill_expected(target, space, logs)
+    density = loglik
+    for s in range(S if learns_psi else 0):
+        a, b, grad[S + 1, s] = alpha[S + 1, s], alpha[S + 2, s], 0.
         if a == 0: continue
         density -= a * np.log1p(np.exp(-z[S + 1, s])) + b * np.log1p(np.exp(z[S + 1, s]))
         visits, seen = a, target.first[s]
         for i in range(S + 1): visits += C[i, s]
         for i in range(S): seen += target.transitions[i, s]
         grad[S + 1, s] = (1 - psi[s]) * visits - seen - b * psi[s]
-    return density
+    for i in range(S + 1):
+        weight = total[i] / TOTAL_SD**2
+        density -= .5 * (total[i] / TOTAL_SD)**2
+        for j in range(S):
+            grad[i, j] = C[i, j] + alpha[i, j] if alpha[i, j] > 0 else 0.
+            weight += grad[i, j]
+        for j in range(S):
+            if alpha[i, j] == 0: continue
+            rest = grad[i, j] - P[i, j] * weight
+            grad[i, j] = slope[i, j] * rest - (slope[i, j] - 1) / slope[i, j]
+            if logs: density += alpha[i, j] * (x[i, j] - total[i]) + np.log(slope[i, j])
+    return density, loglik
 
-# %% ../nbs/04_gaps.ipynb #e023ca91
+# %% ../nbs/04_gaps.ipynb #88fe41bc
 class Density(NamedTuple):
     "The collapsed density at a point."
     log_density: float # Up to a constant
     gradient: np.ndarray # Of the same shape as the coordinates
     log_likelihood: float # Of observed transitions and first states
 
-@njit(cache=True, error_model="numpy")
 def collapsed_log_density_and_gradient(z, target):
     "Log density of coordinates `z`: rows of `T`, the start, logits of `psi` if some are learned."
-    S, alpha = len(target.psi), target.concentrations
-    psi, logs = psi_at(z, target), lengthen(z[:S + 1], alpha)
-    P = as_rows(logs, target)
-    loglik, C = data_part(P, psi, target)
-    grad = np.zeros(z.shape)
-    density = logs.jacobian + loglik + add_psi_gradient(z, psi, target, C, grad)
-    for i in range(S + 1):
-        total = logs.total[i]
-        density -= .5 * (total / TOTAL_SD)**2
-        weight = total / TOTAL_SD**2
-        for j in range(S):
-            if alpha[i, j] == 0: continue
-            density += alpha[i, j] * (logs.x[i, j] - total)
-            grad[i, j] = C[i, j] + alpha[i, j]
-            weight += grad[i, j]
-        for j in range(S):
-            if alpha[i, j] == 0: continue
-            slope = logs.slope[i, j]
-            grad[i, j] = slope * (grad[i, j] - P[i, j] * weight) - (slope - 1) / slope
-    return Density(density, grad, loglik)
+    space = space_for(z)
+    log_density, log_likelihood = fill_density(z, target, space, True)
+    return Density(log_density, space.gradient, log_likelihood)
 
 # %% ../nbs/04_gaps.ipynb #3e24f6d6
-MOMENTA = int(Stream.MOMENTA)
-HAMILTONIAN = int(Stream.HAMILTONIAN)
-ATTEMPT = 2**16 # rows of coordinates that one attempt may have
-
-@njit(cache=True, error_model="numpy")
-def numbers(key, stream, sweep, sequence, step):
-    "Two uniform numbers, as `uniforms` gives them, but compiled once for all callers."
-    return uniforms(key, stream, sweep, sequence, step)
-
-@njit(cache=True, error_model="numpy")
-def draw_momenta(inverse_mass, key, sweep, attempt):
-    "Normal momenta with variances `1 / inverse_mass`; what has no mass stays where it is."
-    p = np.zeros(inverse_mass.shape)
-    for i in range(p.shape[0]):
-        for j in range(p.shape[1]):
-            if inverse_mass[i, j] == 0: continue
-            u, v = numbers(key, MOMENTA, sweep, attempt * ATTEMPT + i, j)
-            p[i, j] = np.sqrt(-2 * np.log(u) / inverse_mass[i, j]) * np.cos(2 * np.pi * v)
-    return p
+@njit(cache=True, nogil=True, error_model="numpy")
+def leapfrog(z, p, target, step, inverse_mass, leaps, space):
+    "Follow the dynamics from `z`, where `space` was filled in, and `p`; both are overwritten."
+    density, loglik = 0., 0.
+    for leap in range(1, leaps + 1):
+        for i in range(z.shape[0]):
+            for j in range(z.shape[1]):
+                p[i, j] += .5 * step * space.gradient[i, j]
+                z[i, j] += step * inverse_mass[i, j] * p[i, j]
+        density, loglik = fill_density(z, target, space, leap == leaps)
+        for i in range(z.shape[0]):
+            for j in range(z.shape[1]): p[i, j] += .5 * step * space.gradient[i, j]
+    return density, loglik
 
 # %% ../nbs/04_gaps.ipynb #29e93b9d
-@njit(cache=True, error_model="numpy")
-def kick(p, gradient, step):
-    "Momenta after the force of the gradient has acted for some time."
-    for i in range(p.shape[0]):
-        for j in range(p.shape[1]): p[i, j] += step * gradient[i, j]
-
-@njit(cache=True, error_model="numpy")
-def drift(z, p, inverse_mass, step):
-    "Coordinates after some time with these momenta."
-    for i in range(z.shape[0]):
-        for j in range(z.shape[1]): z[i, j] += step * inverse_mass[i, j] * p[i, j]
-
-@njit(cache=True, error_model="numpy")
-def kinetic(p, inverse_mass):
-    "Kinetic energy."
-    energy = 0.
-    for i in range(p.shape[0]):
-        for j in range(p.shape[1]): energy += .5 * p[i, j] * p[i, j] * inverse_mass[i, j]
-    return energy
-
-# %% ../nbs/04_gaps.ipynb #c0f0785b
 class Move(NamedTuple):
     "What came out of a Hamiltonian move."
     z: np.ndarray # Coordinates, new or old
@@ -360,28 +314,27 @@ class Move(NamedTuple):
     accept: float # Acceptance probability
     divergent: bool # Whether the trajectory diverged
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def hmc_move(z, target, step, inverse_mass, leaps, key, sweep, attempt):
+def kinetic(p, inverse_mass):
+    "Kinetic energy."
+    return .5 * float((p * p * inverse_mass).sum())
+
+def hmc_move(z, target, step, inverse_mass, leaps, rng):
     "One Hamiltonian move of the coordinates."
-    now = collapsed_log_density_and_gradient(z, target)
-    p = draw_momenta(inverse_mass, key, sweep, attempt)
-    before = kinetic(p, inverse_mass) - now.log_density
-    u, v = numbers(key, HAMILTONIAN, sweep, attempt, 0)
-    w, _ = numbers(key, HAMILTONIAN, sweep, attempt, 1)
-    step *= .9 + .2 * v
-    leaps -= int(w * (leaps // 2 + 1))
-    new, there = z.copy(), now
-    for _ in range(leaps):
-        kick(p, there.gradient, .5 * step)
-        drift(new, p, inverse_mass, step)
-        there = collapsed_log_density_and_gradient(new, target)
-        kick(p, there.gradient, .5 * step)
-        if not there.log_density > -np.inf: break
-    gain = before - (kinetic(p, inverse_mass) - there.log_density)
+    masses = 1 / np.where(inverse_mass > 0, inverse_mass, np.inf)
+    p = rng.standard_normal(z.shape) * np.sqrt(masses)
+    decide, longer, fewer = rng.random(3)
+    space, new = space_for(z), z.copy()
+    log_density, log_likelihood = fill_density(z, target, space, True)
+    before = kinetic(p, inverse_mass) - log_density
+    step *= .9 + .2 * longer
+    leaps -= int(fewer * (leaps // 2 + 1))
+    there, new_likelihood = leapfrog(new, p, target, step, inverse_mass, leaps, space)
+    with np.errstate(over="ignore", invalid="ignore"):
+        gain = before - (kinetic(p, inverse_mass) - there)
     if not gain > -np.inf: gain = -np.inf # nan, when the trajectory has left all bounds
-    accept = min(1., np.exp(gain))
-    if u < accept: return Move(new, there.log_likelihood, accept, False)
-    return Move(z, now.log_likelihood, accept, gain < -1000)
+    accept = float(np.exp(min(gain, 0.)))
+    if decide < accept: return Move(new, new_likelihood, accept, False)
+    return Move(z, log_likelihood, accept, gain < -1000)
 
 # %% ../nbs/04_gaps.ipynb #7adadef3
 class Tuning(NamedTuple):
@@ -397,19 +350,18 @@ class Tuning(NamedTuple):
     m2: np.ndarray # Running sum of their squared deviations
 
 # %% ../nbs/04_gaps.ipynb #0042beaf
-FIRST_ATTEMPTS = range(1, 41)
-LATER_ATTEMPTS = range(41, 61)
+FIRST_SEARCH = 2**32 # added to the number of the sweep; more sweeps than any run has
+LATER_SEARCH = 2 * FIRST_SEARCH
 
 def expected_scales(z, target):
     "Inverse masses from expected counts."
-    S, alpha = len(target.psi), target.concentrations
-    psi, logs = psi_at(z, target), lengthen(z[:S + 1], alpha)
-    C = data_part(as_rows(logs, target), psi, target).expected
-    scales = np.where(alpha[:S + 1] > 0, 1 / ((C + 1) * logs.slope**2), 0.)
+    space, S, alpha = space_for(z), len(target.psi), target.concentrations
+    fill_density(z, target, space, False)
+    scales = np.where(alpha[:S + 1] > 0, 1 / ((space.C + 1) * space.slope**2), 0.)
     if len(z) == S + 1: return scales
     a, b = alpha[S + 1:]
-    weight = np.where(a > 0, (C.sum(0) + a + b) * psi * (1 - psi), 1.)
-    return np.vstack([scales, np.where(a > 0, 1 / weight, 0.)])
+    weight = (space.C.sum(0) + a + b) * space.psi * (1 - space.psi)
+    return np.vstack([scales, np.where(a > 0, 1 / np.where(a > 0, weight, 1.), 0.)])
 
 # %% ../nbs/04_gaps.ipynb #d29f9f01
 def first_tuning(
@@ -420,9 +372,9 @@ def first_tuning(
 ) -> Tuning:
     "A careful beginning: masses from expected counts, and a step at which one leap is acceptable."
     inverse_mass, log_step = expected_scales(z, target), 0.
-    for attempt in FIRST_ATTEMPTS:
-        move = hmc_move(z, target, np.exp(log_step), inverse_mass, 1, key, sweep, attempt)
-        if move.accept > .5: break
+    rng = sweep_rng(key, FIRST_SEARCH + sweep, Stream.HAMILTONIAN)
+    for _ in range(40):
+        if hmc_move(z, target, np.exp(log_step), inverse_mass, 1, rng).accept > .5: break
         log_step -= np.log(2)
     nothing = np.zeros(z.shape)
     return Tuning(log_step, log_step, log_step + np.log(4), 0., 0, 20, inverse_mass, nothing,
@@ -431,10 +383,9 @@ def first_tuning(
 # %% ../nbs/04_gaps.ipynb #03662a0a
 def careful(tuning, z, target, leaps, key, sweep):
     "Tuning with a step at which a whole move may be accepted, at new masses."
-    log_step = tuning.log_step
-    for attempt in LATER_ATTEMPTS:
-        step = np.exp(log_step)
-        move = hmc_move(z, target, step, tuning.inverse_mass, leaps, key, sweep, attempt)
+    log_step, rng = tuning.log_step, sweep_rng(key, LATER_SEARCH + sweep, Stream.HAMILTONIAN)
+    for _ in range(20):
+        move = hmc_move(z, target, np.exp(log_step), tuning.inverse_mass, leaps, rng)
         if move.accept > .2: break
         log_step -= np.log(2)
     if log_step == tuning.log_step: return tuning
@@ -581,7 +532,13 @@ def coordinates(log_rows, total, target):
     "Coordinates of a Hamiltonian move from logarithms, each row with its total."
     rows = len(target.psi) + 1
     x = log_rows[:rows] + total
-    return np.vstack([shorten(x, target.concentrations), log_rows[rows:]])
+    return np.vstack([shorten(x, target.concentrations[:rows]), log_rows[rows:]])
+
+def log_probabilities(z, target):
+    "Logarithms of the rows of `T` and of the start, from their coordinates."
+    space = space_for(z)
+    lengthen(z, target.concentrations, space)
+    return space.x - space.total[:, None]
 
 # %% ../nbs/04_gaps.ipynb #79c23024
 class Update(NamedTuple):
@@ -603,18 +560,17 @@ def collapsed_update(
     warm: bool, # Whether to adapt
 ) -> Update:
     "One Hamiltonian move of `T`, the start and unknown `psi`, gaps and omitted states summed out."
-    rows, alpha = len(target.psi) + 1, target.concentrations
-    total = TOTAL_SD * sweep_rng(key, sweep, Stream.TOTALS).standard_normal((rows, 1))
-    z = coordinates(log_rows, total, target)
+    rows = len(target.psi) + 1
+    rng = sweep_rng(key, sweep, Stream.HAMILTONIAN)
+    z = coordinates(log_rows, TOTAL_SD * rng.standard_normal((rows, 1)), target)
     if tuning is None: tuning = first_tuning(z, target, key, sweep)
     step = float(np.exp(tuning.log_step if warm else tuning.log_step_avg))
-    move = hmc_move(z, target, step, tuning.inverse_mass, leaps, key, sweep, 0)
+    move = hmc_move(z, target, step, tuning.inverse_mass, leaps, rng)
     if warm:
         tuning, learns_psi = adapt(tuning, move.z, move.accept), len(z) > rows
         if not tuning.count and learns_psi:
             tuning = careful(tuning, move.z, target, leaps, key, sweep)
-    logs = lengthen(move.z[:rows], alpha)
-    log_rows = np.vstack([logs.x - logs.total[:, None], move.z[rows:]])
+    log_rows = np.vstack([log_probabilities(move.z, target), move.z[rows:]])
     return Update(log_rows, tuning, move.log_likelihood, move.accept, move.divergent, step)
 
 # %% ../nbs/04_gaps.ipynb #ae4595a0
