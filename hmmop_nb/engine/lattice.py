@@ -30,7 +30,7 @@ def lowest(
     K: int, # Number of observations
 ) -> int:
     "Fewest observations that may have been placed after step `t`."
-    return max(0, K - (N - 1 - t))
+    return K - (N - 1 - t) if K > N - 1 - t else 0
 
 @njit(cache=True, inline="always")
 def highest(
@@ -38,7 +38,7 @@ def highest(
     K: int, # Number of observations
 ) -> int:
     "Most observations that may have been placed after step `t`."
-    return min(K, t + 1)
+    return K if K < t + 1 else t + 1
 
 # %% ../../nbs/engine/lattice.ipynb #27a7c91c
 RESCALE = 8 # steps between two rescalings
@@ -89,27 +89,23 @@ def as_walk(
 
 # %% ../../nbs/engine/lattice.ipynb #30d91c88
 @njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def arrive(prev, v, t, N, K, walk):
+def arrive(prev, v, t, width, start, T):
     "`v[s, 1 + j]`: weight of arriving in `s` at step `t`, for the columns of slice `t - 1`."
-    if t > 0: mix(walk.T, prev, padded(highest(t - 1, K) - lowest(t - 1, N, K) + 1), v)
+    if t > 0: mix(T, prev, (width + 7) // 8 * 8, v)
     else:
-        for s in range(len(walk.start)):
-            for j in range(18): v[s, j] = walk.start[s] if j == 1 else 0.
+        for s in range(len(start)):
+            for j in range(18): v[s, j] = start[s] if j == 1 else 0.
 
 @njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def step_slice(prev, here, v, t, N, K, walk, seen):
-    "Slice `t` of the lattice from the one before."
-    S, lo, was = len(walk.psi), lowest(t, N, K), lowest(t - 1, N, K)
-    d, before, width = lo - was, highest(t - 1, K) - was + 1, padded(highest(t, K) - lo + 1)
+def step_slice(prev, here, v, t, d, lo, kept, width, psi, seen):
+    "Slice `t` from what arrives; `kept` of its columns, from `d` on, were in the slice before."
+    S = len(psi)
     ratio, factor = here[S], here[S + 1]
-    for j in range(width): ratio[j] = 1.
-    for j in range(width): factor[j] = 1.
-    if t > 0:
-        old = prev[S, d:]
-        for j in range(before - d): ratio[j] = old[j]
-    arrive(prev, v, t, N, K, walk)
+    for j in range(width):
+        ratio[j] = prev[S, d + j] if t > 0 and j < kept else 1.
+        factor[j] = 1.
     for s in range(S): # one view of v: fewer overlaps for the compiler to rule out
-        near, row, out, p = v[s, d:], seen[s, lo:], here[s], walk.psi[s]
+        near, row, out, p = v[s, d:], seen[s, lo:], here[s], psi[s]
         for j in range(width): out[j] = p * near[j + 1] + row[j] * (ratio[j] * near[j])
 
 # %% ../../nbs/engine/lattice.ipynb #b2c5df92
@@ -123,7 +119,9 @@ def rescale(here, lo, width, logs):
         row = here[s]
         for j in range(width): factor[j] += row[j]
     for j in range(width):
-        grow = max(factor[j], ratio[j] * left / CAP, 1e-290)
+        grow, least = factor[j], ratio[j] * left / CAP
+        if least > grow: grow = least
+        if grow < 1e-290: grow = 1e-290
         ratio[j] *= left / grow
         logs[lo + j] += np.log(grow)
         factor[j] = 1 / grow
@@ -132,13 +130,15 @@ def rescale(here, lo, width, logs):
         row = here[s]
         for j in range(width): row[j] *= factor[j]
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
-def advance(prev, here, v, logs, t, N, K, walk, seen):
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
+def advance(prev, here, v, logs, t, N, K, start, T, psi, seen):
     "Slice `t` from the one before, rescaled if it is due."
-    step_slice(prev, here, v, t, N, K, walk, seen)
+    lo, was, width, before = lowest(t, N, K), lowest(t - 1, N, K), highest(t, K), highest(t - 1, K)
+    width, before = width - lo + 1, before - was + 1
+    arrive(prev, v, t, before, start, T)
+    step_slice(prev, here, v, t, lo - was, lo, before - lo + was, padded(width), psi, seen)
     if t < K: logs[t + 1] = logs[t]
-    lo = lowest(t, N, K)
-    if t % RESCALE == RESCALE - 1: rescale(here, lo, highest(t, K) - lo + 1, logs)
+    if t % RESCALE == RESCALE - 1: rescale(here, lo, width, logs)
 
 # %% ../../nbs/engine/lattice.ipynb #ffe9de59
 ROOM = 2**25 # bytes of slices above which a sequence is split into segments
@@ -154,26 +154,29 @@ class LatticeSpace(NamedTuple):
     logs: np.ndarray # `(K + 2,)`
     seen: np.ndarray # `(S, K + 17)`
 
-@njit(cache=True, inline="always", error_model="numpy")
-def lattice_space(S, M, segments, K, width):
-    "Space for `M` slices at a time."
-    slices, marks = np.zeros((M + 1, S + 2, width)), np.zeros((segments, S + 2, width))
+def lattice_space(S, N, K, width, room):
+    "Space for up to `N` steps, `K` observations and `width` columns; all slices if there is room."
+    M = N if N * (S + 2) * width * 8 <= room else int(np.ceil(np.sqrt(N)))
+    slices, marks = np.zeros((M + 1, S + 2, width)), np.zeros((-(-N // M), S + 2, width))
     v, seen = np.zeros((S, width + 24)), np.zeros((S, K + 17))
     return LatticeSpace(slices, marks, v, np.zeros(K + 2), seen)
 
-@njit(cache=True, inline="always", error_model="numpy")
-def space_for(space, first, last, offsets, n_steps, room):
-    "`space` if each of the sequences `first` to `last - 1` fits into it, else a larger one."
-    S, N, K, width = len(space.v), 1, 0, 0
-    for i in range(first, last):
-        k = offsets[i + 1] - offsets[i]
-        N, K = max(N, n_steps[i]), max(K, k)
-        width = max(width, padded(min(k, n_steps[i] - k) + 1))
-    M = N if N * (S + 2) * width * 8 <= room else int(np.ceil(np.sqrt(N)))
-    segments = (N + M - 1) // M
-    long_enough = M < len(space.slices) and segments <= len(space.marks)
-    fits = long_enough and K + 2 <= len(space.logs) and width <= space.slices.shape[2]
-    return space if fits else lattice_space(S, M, segments, K, width)
+def block_sizes(offsets, n_steps):
+    "The largest length, number of observations and width of a slice in each block, `(3, blocks)`."
+    K = np.diff(offsets)
+    width = (np.minimum(K, n_steps - K) + 8) // 8 * 8
+    begins = np.arange(0, len(n_steps), PER_BLOCK)
+    return np.maximum.reduceat(np.array([np.maximum(n_steps, 1), K, width]), begins, axis=1)
+
+def spaces(share, shares, offsets, n_steps, S, room):
+    "Space for all blocks of a share if there is room for it, else for one after the other."
+    if share * PER_BLOCK >= len(n_steps): return
+    sizes = block_sizes(offsets, n_steps)[:, share::shares]
+    N, K, width = (int(x) for x in sizes.max(1))
+    if N * (S + 2) * width * 8 <= room: yield share, shares, lattice_space(S, N, K, width, room)
+    else:
+        for c, size in enumerate(sizes.T):
+            yield share + c * shares, len(n_steps), lattice_space(S, *(int(x) for x in size), room)
 
 # %% ../../nbs/engine/lattice.ipynb #4946e786
 @njit(cache=True, inline="always", error_model="numpy")
@@ -182,6 +185,11 @@ def copy_slice(a, b):
     for r in range(len(a)):
         for j in range(a.shape[1]): b[r, j] = a[r, j]
 
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def advance_alone(prev, here, v, logs, t, N, K, walk, seen):
+    "`advance`, for kernels that do it in more than one place."
+    advance(prev, here, v, logs, t, N, K, walk.start, walk.T, walk.psi, seen)
+
 @njit(cache=True, inline="always", error_model="numpy")
 def fill_segment(space, g, N, K, walk):
     "Fill the slices of segment `g` from the mark before it."
@@ -189,7 +197,7 @@ def fill_segment(space, g, N, K, walk):
     if g > 0: copy_slice(space.marks[g], slices[0])
     for t in range(g * M, min(N, (g + 1) * M)):
         j = t - g * M
-        advance(slices[j], slices[j + 1], space.v, space.logs, t, N, K, walk, space.seen)
+        advance_alone(slices[j], slices[j + 1], space.v, space.logs, t, N, K, walk, space.seen)
 
 @njit(cache=True, inline="always", error_model="numpy")
 def column_sum(last, S):
@@ -232,14 +240,16 @@ def lattice_data(b, offsets, n_steps):
     return writeable(b), writeable(offsets, np.int64), writeable(n_steps, np.int64)
 
 @njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def lattice_loglik_share(share, shares, b, offsets, n_steps, walk, room, out):
+def lattice_loglik_blocks(share, shares, b, offsets, n_steps, walk, space, out):
     "Log-likelihoods of every `shares`-th block of sequences."
-    space = lattice_space(len(walk.psi), 0, 0, 0, 0)
     for first in range(share * PER_BLOCK, len(n_steps), shares * PER_BLOCK):
-        last = min(len(n_steps), first + PER_BLOCK)
-        space = space_for(space, first, last, offsets, n_steps, room)
-        for i in range(first, last):
+        for i in range(first, min(len(n_steps), first + PER_BLOCK)):
             out[i] = lattice_forward(space, b[offsets[i]:offsets[i + 1]], n_steps[i], walk)
+
+def lattice_loglik_share(share, shares, b, offsets, n_steps, walk, room, out):
+    "The same in space of its own."
+    for begin, step, space in spaces(share, shares, offsets, n_steps, len(walk.psi), room):
+        lattice_loglik_blocks(begin, step, b, offsets, n_steps, walk, space, out)
 
 # %% ../../nbs/engine/lattice.ipynb #f90b4b23
 def lattice_loglik(
@@ -268,41 +278,45 @@ def pick(weights, rows, j, total, u):
     return last
 
 @njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def draw_cell_before(prev, t, N, K, s, k, walk, seen, u, w):
+def draw_cell_before(prev, t, N, K, s, k, TT, psi, seen, u, w):
     "Whether step `t` was seen, and the state before it."
-    S, lo, hi = len(walk.psi), lowest(t - 1, N, K), highest(t - 1, K)
-    j, T, stay, left = k - lo, walk.TT[s], 0., 0.
+    S, lo, hi, stay, left = len(psi), lowest(t - 1, N, K), highest(t - 1, K), 0., 0.
+    j = k - lo
     if k <= hi and j > 0:
         for i in range(S):
-            near = prev[i, j - 1:]
-            left += T[i] * near[0]
-            stay += T[i] * near[1]
+            left += TT[s, i] * prev[i, j - 1]
+            stay += TT[s, i] * prev[i, j]
     elif k <= hi:
-        for i in range(S): stay += T[i] * prev[i, j]
+        for i in range(S): stay += TT[s, i] * prev[i, j]
     else:
-        for i in range(S): left += T[i] * prev[i, j - 1]
-    omitted = stay * walk.psi[s]
-    observed = left * seen[s, k] * (prev[S, j] if k <= hi else 1.) if j > 0 else 0.
-    if u * (omitted + observed) < observed: return True, pick(T, prev, j - 1, left, w)
-    return False, pick(T, prev, j, stay, w)
+        for i in range(S): left += TT[s, i] * prev[i, j - 1]
+    omitted = stay * psi[s]
+    taken = left * seen[s, k] * (prev[S, j] if k <= hi else 1.) if j > 0 else 0.
+    observed = u * (omitted + taken) < taken
+    column, total = (j - 1, left) if observed else (j, stay)
+    return observed, pick(TT[s], prev, column, total, w)
 
 # %% ../../nbs/engine/lattice.ipynb #05e9c0a5
 @njit(cache=True, inline="always", error_model="numpy")
-def draw_match(space, b, N, walk, draw, sequence, tally, q, labels, places, states):
-    "Draw the walk and the placement of one sequence; its log-likelihood."
-    K, M = len(b), len(space.slices) - 1
-    loglik = lattice_forward(space, b, N, walk)
-    if N == 0 or not loglik > -np.inf: return loglik
-    S, k, last = len(walk.psi), K, space.slices[(N - 1) % M + 1]
-    u, _ = uniforms(draw.key, draw.stream, draw.sweep, sequence, N)
-    s = pick(np.ones(S), last, 0, column_sum(last, S), u)
-    for t in range(N - 1, -1, -1):
-        if t % M == M - 1 and t < N - 1: fill_segment(space, t // M, N, K, walk)
-        before, observed = s, k > 0
+def weigh_seen(b, first, K, psi, seen):
+    "`seen[s, k + 1]`: weight of seeing observation `k` of one sequence in state `s`."
+    for s in range(len(psi)):
+        seen[s, 0] = 0.
+        for k in range(K): seen[s, k + 1] = (1 - psi[s]) * b[first + k, s]
+
+@njit(cache=True, inline="always", error_model="numpy")
+def back_segment(slices, seen, begin, end, N, K, s, k, total, walk, ones, draw, i, q, tally,
+                 labels, places, states):
+    "Draw cells `end` to `begin` of sequence `i`; the state and the number of observations before."
+    u, w = 0., 0.
+    for t in range(end, begin - 1, -1):
+        prev, before, observed = slices[t - begin], s, k > 0
+        if t > 0: u, w = uniforms(draw.key, draw.stream, draw.sweep, i, t)
+        if t == N: # the last state
+            s = pick(ones, prev, 0, total, u)
+            continue
         if t > 0:
-            u, w = uniforms(draw.key, draw.stream, draw.sweep, sequence, t)
-            prev = space.slices[t % M]
-            observed, before = draw_cell_before(prev, t, N, K, s, k, walk, space.seen, u, w)
+            observed, before = draw_cell_before(prev, t, N, K, s, k, walk.TT, walk.psi, seen, u, w)
             tally.transitions[q, before, s] += 1
         else: tally.first[q, s] += 1
         if observed:
@@ -312,22 +326,48 @@ def draw_match(space, b, N, walk, draw, sequence, tally, q, labels, places, stat
         else: tally.omitted[q, s] += 1
         if len(states): states[t] = s
         s = before
-    return loglik
+    return s, k
+
+# %% ../../nbs/engine/lattice.ipynb #ed6c0c1c
+@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
+def draw_blocks(share, shares, b, offsets, n_steps, begins, walk, ones, draw, space, tally,
+                labels, places, states, log_likelihood):
+    "Draw walks and placements of the sequences of every `shares`-th block."
+    start, T, _, psi = walk
+    slices, marks, v, logs, seen = space
+    S, M, n = len(psi), len(slices) - 1, len(n_steps)
+    for q in range(share, len(tally.first), shares):
+        for i in range(q * PER_BLOCK, (q + 1) * PER_BLOCK if (q + 1) * PER_BLOCK < n else n):
+            first, N, K = offsets[i], n_steps[i], offsets[i + 1] - offsets[i]
+            segments, loglik, total, s, k = (N + M - 1) // M, 0., 0., 0, K
+            own = states[begins[i]:begins[i + 1]] if len(states) else states
+            logs[0] = 0.
+            weigh_seen(b, first, K, psi, seen)
+            for visit in range(1 - segments, segments): # to the last segment, and back again
+                g = segments - 1 + visit if visit < 0 else segments - 1 - visit
+                begin, end = g * M, (g + 1) * M if g + 1 < segments else N
+                if g > 0: copy_slice(marks[g], slices[0])
+                for t in range(begin, end):
+                    prev, here = slices[t - begin], slices[t - begin + 1]
+                    advance(prev, here, v, logs, t, N, K, start, T, psi, seen)
+                if visit < 0:
+                    copy_slice(slices[M], marks[g + 1])
+                    continue
+                if visit == 0:
+                    total = column_sum(slices[end - begin], S)
+                    loglik = np.log(total) + logs[K]
+                    if not loglik > -np.inf: break
+                s, k = back_segment(slices, seen, begin, end if visit == 0 else end - 1, N, K, s, k,
+                                    total, walk, ones, draw, i, q, tally, labels[first:],
+                                    places[first:], own)
+            log_likelihood[i] = loglik
 
 # %% ../../nbs/engine/lattice.ipynb #235577dd
-@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def draw_matches_share(share, shares, b, offsets, n_steps, begins, walk, draw, room, tally,
-                       labels, places, states, log_likelihood):
-    "Draw every `shares`-th block of sequences."
-    space = lattice_space(len(walk.psi), 0, 0, 0, 0)
-    for first in range(share * PER_BLOCK, len(n_steps), shares * PER_BLOCK):
-        last, q = min(len(n_steps), first + PER_BLOCK), first // PER_BLOCK
-        space = space_for(space, first, last, offsets, n_steps, room)
-        for i in range(first, last):
-            a, z, N = offsets[i], offsets[i + 1], n_steps[i]
-            own = states[begins[i]:begins[i + 1]] if len(states) else states
-            log_likelihood[i] = draw_match(space, b[a:z], N, walk, draw, i, tally, q,
-                                           labels[a:z], places[a:z], own)
+def draw_matches_share(share, shares, b, offsets, n_steps, begins, walk, draw, room, *out):
+    "The same in space of its own."
+    ones = np.ones(len(walk.psi))
+    for begin, step, space in spaces(share, shares, offsets, n_steps, len(ones), room):
+        draw_blocks(begin, step, b, offsets, n_steps, begins, walk, ones, draw, space, *out)
 
 # %% ../../nbs/engine/lattice.ipynb #7941b825
 class Match(NamedTuple):
@@ -410,7 +450,7 @@ def expect_match(space, b, N, walk, back, n, first, omitted, marginals, places):
             for j in range(width): peak = max(peak, q[s, 1 + j])
             for j in range(width): q[s, 1 + j] *= here[S + 1, j]
         split_ways(prev, q, t, N, K, walk, space.seen, omit, take)
-        arrive(prev, space.v, t, N, K, walk)
+        arrive(prev, space.v, t, before, walk.start, walk.T)
         for s in range(S):
             for j in range(before):
                 seen_here = space.v[s, 1 + j] * take[s, j]
@@ -427,24 +467,25 @@ def expect_match(space, b, N, walk, back, n, first, omitted, marginals, places):
     return loglik, peak
 
 # %% ../../nbs/engine/lattice.ipynb #3bc75dee
-@njit(cache=True, inline="always", error_model="numpy")
 def back_space(space):
     "Space for the way back that fits that of the way forth."
-    return BackSpace(np.zeros(space.v.shape), np.zeros(space.v.shape), np.zeros(space.v.shape))
+    return BackSpace(*np.zeros((3, *space.v.shape)))
 
 @njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def expected_matches_share(share, shares, b, offsets, n_steps, walk, room, n, first, omitted,
-                           marginals, log_likelihood, peak):
+def expect_blocks(share, shares, b, offsets, n_steps, walk, space, back, n, first, omitted,
+                  marginals, log_likelihood, peak):
     "Expected counts of every `shares`-th block of sequences, one sum for each block."
-    nowhere, space = np.zeros((0, 0)), lattice_space(len(walk.psi), 0, 0, 0, 0)
+    nowhere = np.zeros((0, 0))
     for c in range(share, len(n), shares):
-        last = min(len(n_steps), (c + 1) * PER_BLOCK)
-        space = space_for(space, c * PER_BLOCK, last, offsets, n_steps, room)
-        back = back_space(space)
-        for i in range(c * PER_BLOCK, last):
+        for i in range(c * PER_BLOCK, min(len(n_steps), (c + 1) * PER_BLOCK)):
             a, z, N = offsets[i], offsets[i + 1], n_steps[i]
             log_likelihood[i], peak[i] = expect_match(space, b[a:z], N, walk, back, n[c], first[c],
                                                       omitted[c], marginals[a:z], nowhere)
+
+def expected_matches_share(share, shares, b, offsets, n_steps, walk, room, *out):
+    "The same in space of its own."
+    for begin, step, space in spaces(share, shares, offsets, n_steps, len(walk.psi), room):
+        expect_blocks(begin, step, b, offsets, n_steps, walk, space, back_space(space), *out)
 
 # %% ../../nbs/engine/lattice.ipynb #9fb9ddb0
 class Expected(NamedTuple):
@@ -483,8 +524,7 @@ def place_marginals(
 ) -> np.ndarray: # `(K, N)`: probability that observation `k` was made at step `t`
     "Posterior law of the place of each observation of one sequence; `nan` if digits were lost."
     S, K = len(walk.psi), len(b)
-    space = lattice_space(S, 0, 0, 0, 0)
-    space = space_for(space, 0, 1, np.array([0, K]), np.array([n_steps]), room)
+    _, _, space = next(spaces(0, 1, np.array([0, K]), np.array([n_steps]), S, room))
     out, sums = np.zeros((K, n_steps)), (np.zeros((S, S)), np.zeros(S), np.zeros(S))
     back = back_space(space)
     _, peak = expect_match(space, b, n_steps, walk, back, *sums, np.zeros((K, S)), out)

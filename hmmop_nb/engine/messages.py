@@ -139,7 +139,7 @@ _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12 = (
 @njit(cache=True, inline="always")
 def exp_below(x):
     "The exponential of a number that is not positive."
-    y = max(x, -708.)
+    y = x if x > -708. else -708.
     t = y * _LOG2E + _ROUND
     k = t - _ROUND
     r = (y - k * _LN2_HIGH) - k * _LN2_LOW
@@ -149,25 +149,31 @@ def exp_below(x):
     return ((p * r + 1.) * r + 1.) * np.int64(bits).view(np.float64) if x >= -708. else 0.
 
 # %% ../../nbs/engine/messages.ipynb #f3779e2b
-@njit(cache=True, inline="always", fastmath={"contract"})
-def weigh_curve(values, which, active, curve, seen, omitted, v, top, x):
+@njit(cache=True, inline="always")
+def weigh_curve(values, which, active, curve, seen, v, top, x):
     "Weights `v[s, l]` of one step from a curve, and the log of what was divided out."
-    S = len(seen)
     for l in range(active):
-        x[l] = values[max(which[l], 0)]
+        x[l] = values[which[l] if which[l] > 0 else 0]
         top[l] = -1e290
-    for s in range(S):
-        m, a, q, c, row = curve[0, s], curve[1, s], curve[2, s], curve[3, s], v[s]
+    for s in range(len(seen)):
+        m, a, q, c = curve[0, s], curve[1, s], curve[2, s], curve[3, s]
         for l in range(active):
             d = x[l] - m
-            row[l] = c + d * (a + d * q)
-    for s in range(S):
-        row = v[s]
-        for l in range(active): top[l] = row[l] if row[l] > top[l] else top[l]
-    for s in range(S):
-        row, k = v[s], seen[s]
-        for l in range(active): row[l] = k * exp_below(row[l] - top[l])
-    weigh_omitted(which, active, omitted, v, top)
+            v[s, l] = c + d * (a + d * q)
+            top[l] = v[s, l] if v[s, l] > top[l] else top[l]
+    for s in range(len(seen)):
+        k = seen[s]
+        for l in range(active): v[s, l] = k * exp_below(v[s, l] - top[l])
+
+# %% ../../nbs/engine/messages.ipynb #72aaa580
+@njit(cache=True, inline="always")
+def weigh_table(values, which, active, table, table_top, seen, v, top):
+    "Weights `v[s, l]` of one step from a table."
+    for l in range(active):
+        if which[l] >= 0:
+            o = np.int64(values[which[l]])
+            top[l] = table_top[o]
+            for s in range(len(seen)): v[s, l] = seen[s] * table[o, s]
 
 @njit(cache=True, inline="always")
 def weigh_omitted(which, active, omitted, v, top):
@@ -177,33 +183,21 @@ def weigh_omitted(which, active, omitted, v, top):
             top[l] = 0.
             for s in range(len(omitted)): v[s, l] = omitted[s]
 
-# %% ../../nbs/engine/messages.ipynb #72aaa580
-@njit(cache=True, inline="always")
-def weigh_table(values, which, active, table, table_top, seen, omitted, v, top):
-    "Weights `v[s, l]` of one step from a table."
-    for l in range(active):
-        if which[l] >= 0:
-            o = np.int64(values[which[l]])
-            top[l] = table_top[o]
-            for s in range(len(seen)): v[s, l] = seen[s] * table[o, s]
-    weigh_omitted(which, active, omitted, v, top)
-
 # %% ../../nbs/engine/messages.ipynb #dc2ea765
 @njit(cache=True, inline="always", fastmath={"contract"})
 def propagate(alpha, T, active, out):
     "`out[j, l] = sum_i alpha[i, l] T[i, j]` for the active lanes."
     S = len(T)
     for j in range(S):
-        row = out[j]
-        for l in range(active): row[l] = 0.
+        for l in range(active): out[j, l] = 0.
         for i in range(S % 4):
-            t, a = T[i, j], alpha[i]
-            for l in range(active): row[l] += a[l] * t
+            t = T[i, j]
+            for l in range(active): out[j, l] += alpha[i, l] * t
         for i in range(S % 4, S, 4):
             t0, t1, t2, t3 = T[i, j], T[i + 1, j], T[i + 2, j], T[i + 3, j]
-            a0, a1, a2, a3 = alpha[i], alpha[i + 1], alpha[i + 2], alpha[i + 3]
             for l in range(active):
-                row[l] = row[l] + a0[l] * t0 + a1[l] * t1 + a2[l] * t2 + a3[l] * t3
+                out[j, l] = (out[j, l] + alpha[i, l] * t0 + alpha[i + 1, l] * t1
+                             + alpha[i + 2, l] * t2 + alpha[i + 3, l] * t3)
 
 # %% ../../nbs/engine/messages.ipynb #d327c578
 @njit(cache=True, inline="always", error_model="numpy")
@@ -211,17 +205,14 @@ def normalise(prior, v, active, total, inverse, out):
     "`out` = `prior * v` divided by its sum over states; `total` keeps the sum."
     for l in range(active): total[l] = 0.
     for s in range(len(v)):
-        row, p, w = out[s], prior[s], v[s]
-        for l in range(active): row[l] = p[l] * w[l]
-    for s in range(len(v)):
-        row = out[s]
-        for l in range(active): total[l] += row[l]
+        for l in range(active):
+            out[s, l] = prior[s, l] * v[s, l]
+            total[l] += out[s, l]
     for l in range(active):
         if total[l] < 1e-300: total[l], inverse[l] = 0., 0.
         else: inverse[l] = 1 / total[l]
     for s in range(len(v)):
-        row = out[s]
-        for l in range(active): row[l] *= inverse[l]
+        for l in range(active): out[s, l] *= inverse[l]
 
 @njit(cache=True, inline="always")
 def add_logs(total, top, active, product, log_likelihood):
@@ -247,86 +238,58 @@ class LaneSpace(NamedTuple):
     "Working memory of one group of lanes."
     alpha: np.ndarray # `(SEGMENT, S, lanes)`, messages of the present segment
     which: np.ndarray # `(SEGMENT, lanes)`, observation made at a step, or -1
-    entry: np.ndarray # `(segments, S, lanes)`, the message that enters each segment
-    upcoming: np.ndarray # `(segments, lanes)`, the first observation not yet used when it does
-    rows: np.ndarray # `(2, S, lanes)`
-    lane: np.ndarray # `(8, lanes)`, one number a lane
-    state: np.ndarray # `(2, lanes)`
+    entry: np.ndarray # `(segments + 1, S, lanes)`, the message that enters each segment
+    upcoming: np.ndarray # `(segments + 1, lanes)`, the first observation not yet used when it does
+    v: np.ndarray # `(S, lanes)`, weights of a step
+    prior: np.ndarray # `(S, lanes)`, law of the state before the step is weighed
+    lane: np.ndarray # `(5, lanes)`, one number a lane
+    u: np.ndarray # `(2, lanes)`, uniform numbers
+    state: np.ndarray # `(lanes,)`
+    found: np.ndarray # `(lanes,)`
 
-@njit(cache=True, inline="always")
 def lane_space(S, lanes, longest):
     "Working memory for sequences of up to `longest` steps."
     segments, length = longest // SEGMENT + 1, min(SEGMENT, longest)
     return LaneSpace(np.empty((length, S, lanes)), np.empty((length, lanes), np.int64),
-                     np.empty((segments, S, lanes)), np.empty((segments, lanes), np.int64),
-                     np.empty((2, S, lanes)), np.empty((8, lanes)), np.empty((2, lanes), np.int64))
+                     np.empty((segments + 1, S, lanes)), np.empty((segments + 1, lanes), np.int64),
+                     np.empty((S, lanes)), np.empty((S, lanes)), np.empty((5, lanes)),
+                     np.empty((2, lanes)), np.empty(lanes, np.int64), np.empty(lanes, np.int64))
 
 # %% ../../nbs/engine/messages.ipynb #4c8d17e2
 @njit(cache=True, inline="always")
-def find_observations(data, group, active, t, upcoming, which):
+def find_observations(positions, offsets, dense, group, active, t, upcoming, which):
     "Find the observation of each lane at step `t`, and move the pointers on."
     for l in range(active):
         k = upcoming[l]
-        if data.dense or (k < data.offsets[group[l] + 1] and data.positions[k] == t):
-            which[l] = k
-            upcoming[l] = k + 1
-        else: which[l] = -1
+        if dense or (k < offsets[group[l] + 1] and positions[k] == t): upcoming[l] = k + 1
+        else: k = -1
+        which[l] = k
 
 @njit(cache=True, inline="always")
-def weigh_step(data, chain, weights, which, active, v, top, x):
-    "Weights of one step of all active lanes."
-    if len(weights.table):
-        weigh_table(data.values, which, active, weights.table, weights.top,
-                    chain.seen, chain.omitted, v, top)
-    else:
-        weigh_curve(data.values, which, active, weights.curve, chain.seen, chain.omitted, v, top, x)
+def set_out(start, active, prior):
+    "The law of the first state, in every lane."
+    for s in range(len(start)):
+        for l in range(active): prior[s, l] = start[s]
 
-# %% ../../nbs/engine/messages.ipynb #ab842511
 @njit(cache=True, inline="always")
-def filter_segment(data, chain, weights, group, k, space, counting):
-    "Forward messages of segment `k`; adds to the log-likelihoods if `counting`."
-    v, prior, alpha, lane = space.rows[0], space.rows[1], space.alpha, space.lane
-    top, x, total, inverse = lane[0], lane[1], lane[2], lane[3]
-    product, log_likelihood = lane[4], lane[5]
-    upcoming, active, begin = space.upcoming[k].copy(), len(group), k * SEGMENT
-    end = min(begin + SEGMENT, data.steps[group[0]])
-    for t in range(begin, end):
-        while data.steps[group[active - 1]] <= t: active -= 1
-        which = space.which[t - begin]
-        find_observations(data, group, active, t, upcoming, which)
-        weigh_step(data, chain, weights, which, active, v, top, x)
-        if t == 0:
-            for s in range(len(v)): prior[s, :active] = chain.start[s]
-        else:
-            before = space.entry[k] if t == begin else alpha[t - begin - 1]
-            propagate(before, chain.T, active, prior)
-        normalise(prior, v, active, total, inverse, alpha[t - begin])
-        if counting: add_logs(total, top, active, product, log_likelihood)
-    if k + 1 < len(space.entry):
-        for l in range(len(group)): space.upcoming[k + 1, l] = upcoming[l]
-        for s in range(len(v)):
-            for l in range(len(group)): space.entry[k + 1, s, l] = alpha[end - begin - 1, s, l]
+def copy_message(message, entry):
+    "Keep the message that enters a segment."
+    for s in range(message.shape[0]):
+        for l in range(message.shape[1]): entry[s, l] = message[s, l]
 
 # %% ../../nbs/engine/messages.ipynb #2aea6858
 @njit(cache=True, inline="always")
-def draw_states_before(alpha, T_end, state, u, active, running, found):
+def draw_states_before(alpha, T_end, state, u, active, total, running, found):
     "Draw the state of each active lane, given the state after it."
-    S = len(alpha)
-    for i in range(S):
-        row, a, to = running[i], alpha[i], T_end[i]
-        if i == 0:
-            for l in range(active): row[l] = a[l] * to[state[l]]
-        else:
-            before = running[i - 1]
-            for l in range(active): row[l] = before[l] + a[l] * to[state[l]]
-    total = running[S - 1]
-    for l in range(active):
-        u[l] = min(u[l], 1 - 2.**-53) * total[l]
-        found[l] = 0
-    for i in range(S):
-        row = running[i]
-        for l in range(active): found[l] += row[l] <= u[l]
-    for l in range(active): found[l] = min(found[l], S - 1)
+    for l in range(active): total[l], found[l] = 0., 0
+    for i in range(len(alpha)):
+        for l in range(active):
+            total[l] += alpha[i, l] * T_end[i, state[l]]
+            running[i, l] = total[l]
+    for l in range(active): total[l] *= u[l] if u[l] < 1 - 2.**-53 else 1 - 2.**-53
+    for i in range(len(alpha)):
+        for l in range(active): found[l] += running[i, l] <= total[l]
+    for l in range(active): found[l] = found[l] if found[l] < len(alpha) else len(alpha) - 1
 
 # %% ../../nbs/engine/messages.ipynb #4b70d593
 class PathTally(NamedTuple):
@@ -344,20 +307,29 @@ def path_tally(blocks, S, n_symbols):
     return PathTally(n, *states, apart(blocks, 2, S, dtype=float), apart(blocks, S, n_symbols))
 
 @njit(cache=True, inline="always")
-def count_step(data, centre, which, before, found, active, b, tally):
-    "Count one drawn step of all active lanes."
+def count_step(which, before, found, active, transitions, observed, omitted):
+    "Count the states that all active lanes have come from, and whether they were seen."
     for l in range(active):
-        s, k = found[l], which[l]
-        tally.transitions[b, s, before[l]] += 1
-        if k < 0: tally.omitted[b, s] += 1
-        else:
-            tally.observed[b, s] += 1
-            if len(centre):
-                d = data.values[k] - centre[s]
-                tally.moments[b, 0, s] += d
-                tally.moments[b, 1, s] += d * d
-            elif tally.symbols.shape[2]: tally.symbols[b, s, np.int64(data.values[k])] += 1
+        s = found[l]
+        transitions[s, before[l]] += 1
+        if which[l] < 0: omitted[s] += 1
+        else: observed[s] += 1
         before[l] = s
+
+@njit(cache=True, inline="always")
+def add_moments(values, centre, which, found, active, moments):
+    "Add what they emitted, and its square, around the centre of each state."
+    for l in range(active):
+        if which[l] >= 0:
+            d = values[which[l]] - centre[0, found[l]]
+            moments[0, found[l]] += d
+            moments[1, found[l]] += d * d
+
+@njit(cache=True, inline="always")
+def add_symbols(values, which, found, active, symbols):
+    "Count the symbols that they emitted."
+    for l in range(active):
+        if which[l] >= 0: symbols[found[l], np.int64(values[which[l]])] += 1
 
 # %% ../../nbs/engine/messages.ipynb #f6ebf594
 class Draw(NamedTuple):
@@ -366,49 +338,80 @@ class Draw(NamedTuple):
     stream: int # What they are for
     sweep: int # Number of the sweep
 
-# %% ../../nbs/engine/messages.ipynb #2aaeb2b1
+# %% ../../nbs/engine/messages.ipynb #d4e623dc
 @njit(cache=True, inline="always")
-def back_segment(data, chain, group, k, active, draw, space, centre, b, tally, states):
-    "Draw and count the states of segment `k`, last step first; returns how many lanes have begun."
-    u, state, found = space.lane[6:8], space.state[0], space.state[1]
-    begin, end = k * SEGMENT, min((k + 1) * SEGMENT, data.steps[group[0]])
+def back_segment(data, T_end, curve, table, group, begin, end, begun, draw, space, b, tally,
+                 states):
+    "Draw and count the states of a segment, last step first; returns how many lanes have begun."
+    v, total, u, state, found = space.v, space.lane[1], space.u, space.state, space.found
+    values, steps, width = data.values, data.steps, len(group)
+    transitions, observed, passed = tally.transitions[b], tally.observed[b], tally.omitted[b]
     for t in range(end - 1, begin - 1, -1):
-        while active < len(group) and data.steps[group[active]] > t:
-            state[active] = len(chain.T)
-            active += 1
+        while begun < width and steps[group[begun]] > t:
+            state[begun] = len(T_end)
+            begun += 1
         if t % 2 == 1 or t == end - 1:
-            for l in range(len(group)):
-                sequence = data.first + group[l]
-                u[0, l], u[1, l] = uniforms(draw.key, draw.stream, draw.sweep, sequence, t // 2)
+            for l in range(width):
+                i = data.first + group[l]
+                u[0, l], u[1, l] = uniforms(draw.key, draw.stream, draw.sweep, i, t // 2)
         alpha, which = space.alpha[t - begin], space.which[t - begin]
-        draw_states_before(alpha, chain.T_end, state, u[t % 2], active, space.rows[0], found)
-        count_step(data, centre, which, state, found, active, b, tally)
+        draw_states_before(alpha, T_end, state, u[t % 2], begun, total, v, found)
+        count_step(which, state, found, begun, transitions, observed, passed)
+        if curve is not None: add_moments(values, curve, which, found, begun, tally.moments[b])
+        if table is not None:
+            if tally.symbols.shape[2]: add_symbols(values, which, found, begun, tally.symbols[b])
         if len(states):
-            for l in range(active): states[data.begins[group[l]] + t] = found[l]
-    return active
+            for l in range(begun): states[data.begins[group[l]] + t] = found[l]
+    return begun
 
 # %% ../../nbs/engine/messages.ipynb #9237c033
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def draw_paths_share(share, shares, data, chain, weights, draw, lanes, tally, logs, states):
+def draw_blocks(share, shares, data, chain, curve, table, tops, draw, space, tally, logs, states):
     "Filter, draw and count the sequences of every `shares`-th block."
-    space = lane_space(len(chain.T), lanes, data.steps[data.order[0]])
-    blocks, centre = len(tally.first), weights.curve[0]
+    values, positions, offsets, steps, order, _, dense, _ = data
+    start, T, T_end, seen, omitted = chain
+    alpha, which, entry, upcoming, v, prior, lane, _, state, _ = space
+    top, total, inverse, product, log_c = lane[0], lane[1], lane[2], lane[3], lane[4]
+    blocks, lanes = len(tally.first), lane.shape[1]
     for b in range(share, blocks, shares):
-        for begin in range(b * lanes, len(data.order), blocks * lanes):
-            group = data.order[begin:begin + lanes]
-            if data.steps[group[0]] == 0: continue
-            space.lane[4], space.lane[5] = 1., 0.
-            for l in range(len(group)): space.upcoming[0, l] = data.offsets[group[l]]
-            last, active = (data.steps[group[0]] - 1) // SEGMENT, np.int64(0)
+        for at in range(b * lanes, len(order), blocks * lanes):
+            group = order[at:at + lanes]
+            width, last, begun = len(group), (steps[group[0]] - 1) // SEGMENT, 0
+            for l in range(width): product[l], log_c[l], upcoming[0, l] = 1., 0., offsets[group[l]]
             for visit in range(-last, last + 1):
-                k = last - abs(visit)
-                filter_segment(data, chain, weights, group, k, space, visit <= 0)
+                k = last + visit if visit < 0 else last - visit
+                begin, end = k * SEGMENT, (k + 1) * SEGMENT if k < last else steps[group[0]]
+                active, pointer = width, upcoming[k + 1]
+                for l in range(width): pointer[l] = upcoming[k, l]
+                for t in range(begin, end):
+                    while steps[group[active - 1]] <= t: active -= 1
+                    here = which[t - begin]
+                    find_observations(positions, offsets, dense, group, active, t, pointer, here)
+                    if curve is not None:
+                        weigh_curve(values, here, active, curve, seen, v, top, total)
+                    if table is not None:
+                        weigh_table(values, here, active, table, tops, seen, v, top)
+                    if not dense: weigh_omitted(here, active, omitted, v, top)
+                    before = entry[k] if t == begin else alpha[t - begin - 1]
+                    if t > 0: propagate(before, T, active, prior)
+                    else: set_out(start, active, prior)
+                    normalise(prior, v, active, total, inverse, alpha[t - begin])
+                    if visit <= 0: add_logs(total, top, active, product, log_c)
+                copy_message(alpha[end - begin - 1], entry[k + 1])
                 if visit < 0: continue
-                active = back_segment(data, chain, group, k, active, draw, space, centre, b, tally,
-                                      states)
-            for l in range(active):
-                tally.first[b, space.state[0, l]] += 1
-                logs[group[l]] = space.lane[5, l] + np.log(space.lane[4, l])
+                begun = back_segment(data, T_end, curve, table, group, begin, end, begun, draw,
+                                     space, b, tally, states)
+            for l in range(begun):
+                tally.first[b, state[l]] += 1
+                logs[group[l]] = log_c[l] + np.log(product[l])
+
+# %% ../../nbs/engine/messages.ipynb #029a2e63
+def draw_paths_share(share, shares, data, chain, weights, draw, lanes, tally, logs, states):
+    "The same with working memory of its own, compiled for the one shape of weights in use."
+    space = lane_space(len(chain.T), lanes, data.steps[data.order[0]])
+    curve, table, tops = weights.curve, None, None
+    if len(weights.table): curve, table, tops = None, weights.table, weights.top
+    draw_blocks(share, shares, data, chain, curve, table, tops, draw, space, tally, logs, states)
 
 # %% ../../nbs/engine/messages.ipynb #d3c8b1b8
 class Paths(NamedTuple):
