@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hmmop_nb.engine.checks import (
-    Numbers, as_floats, check_finite, check_psi, check_stochastic
+    Numbers, as_floats, check_finite, check_psi, check_stochastic, positive
 )
 from .transforms import stationary, thin
 
@@ -59,10 +59,6 @@ def below_one(x: np.ndarray) -> np.ndarray:
     "Where `x` is below 1."
     return x < 1
 
-def above_zero(x: np.ndarray) -> np.ndarray:
-    "Where `x` is finite and above 0."
-    return np.isfinite(x) & (x > 0)
-
 # %% ../nbs/09_limits.ipynb #ceab45e1
 def least_se(
     T: Numbers, # Transition matrix `(S, S)`; its zeros are taken as known
@@ -76,7 +72,7 @@ def least_se(
     psi = check_psi(psi, len(T))
     check_finite(psi, "psi", below_one, "be below 1: a state that is never observed cannot be "
                  "learned, remove it first")
-    counts = check_finite(as_floats(counts, "counts"), "counts", above_zero, "be above 0")
+    counts = check_finite(as_floats(counts, "counts"), "counts", positive, "be above 0")
     if counts.shape != psi.shape:
         raise ValueError(f"counts: expected one total for each of {len(T)} states, got shape "
                          f"{counts.shape}")
