@@ -7,9 +7,10 @@ import pytest
 import bad_input
 
 ROWS = bad_input.rows()
-FUNCTIONS = """Sequences Gaussian Categorical Poisson HMMOP thin unthin stationary fit_known fit_naive
-fit_random fit_analytic fit_matching fit_gaps fit_em Prior Posterior log_likelihood decode
-posterior_marginals place""".split()
+FUNCTIONS = """
+Sequences Gaussian Categorical Poisson HMMOP thin unthin stationary fit_known fit_naive fit_random
+fit_analytic fit_matching fit_gaps fit_em Prior Posterior log_likelihood decode posterior_marginals
+place""".split()
 
 
 def test_the_table_is_long_enough():
