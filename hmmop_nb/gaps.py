@@ -6,6 +6,7 @@
 #| code-fold: true
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, NamedTuple
 
@@ -62,7 +63,9 @@ class ObservedChain(NamedTuple):
     r0: np.ndarray # `(S,)` law of its first state
 
 # %% ../nbs/04_gaps.ipynb #68b32e30
-@njit(cache=True, error_model="numpy")
+INNER = dict(no_cpython_wrapper=True, no_cfunc_wrapper=True) # never called from Python: saves time
+
+@njit(cache=True, error_model="numpy", **INNER)
 def fill_chain(T, start, psi, chain, A):
     "Fill in an `ObservedChain`; `A` is room to work in."
     S, (V, R, r0) = len(psi), chain
@@ -108,7 +111,7 @@ class LatentWeights(NamedTuple):
     LR: np.ndarray # `(S, S)`, `L R^T`
     q: np.ndarray # `(S,)`, `f / r0`
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", **INNER)
 def fill_weights(chain, start, psi, xi, f, weights):
     "Fill in `LatentWeights`, given the `ObservedChain`."
     S, (V, R, r0), (Q, L, LR, q) = len(psi), chain, weights
@@ -224,7 +227,7 @@ def lengthen(z, alpha, space):
         total[i] = top + np.log(weight) if top > -np.inf else 0.
 
 # %% ../nbs/04_gaps.ipynb #e6eaa917
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", **INNER)
 def fill_expected(target, space, logs):
     "Fill in the expected counts; the log-likelihood of `n` and `f`, if `logs` are wanted."
     psi, P, C, chain, weights = space.psi, space.P, space.C, space.chain, space.weights
@@ -294,17 +297,23 @@ def collapsed_log_density_and_gradient(z, target):
 # %% ../nbs/04_gaps.ipynb #3e24f6d6
 @njit(cache=True, nogil=True, error_model="numpy")
 def leapfrog(z, p, target, step, inverse_mass, leaps, space):
-    "Follow the dynamics from `z`, where `space` was filled in, and `p`; both are overwritten."
-    density, loglik = 0., 0.
+    "Follow the dynamics from `z`, where `space` was filled in; `z` and `p` are overwritten."
+    rows, S = z.shape
+    lost, density, loglik = 0., 0., 0.
+    for i in range(rows):
+        for j in range(S):
+            lost += .5 * p[i, j] * p[i, j] * inverse_mass[i, j]
     for leap in range(1, leaps + 1):
-        for i in range(z.shape[0]):
-            for j in range(z.shape[1]):
+        for i in range(rows):
+            for j in range(S):
                 p[i, j] += .5 * step * space.gradient[i, j]
                 z[i, j] += step * inverse_mass[i, j] * p[i, j]
         density, loglik = fill_density(z, target, space, leap == leaps)
-        for i in range(z.shape[0]):
-            for j in range(z.shape[1]): p[i, j] += .5 * step * space.gradient[i, j]
-    return density, loglik
+        for i in range(rows):
+            for j in range(S): p[i, j] += .5 * step * space.gradient[i, j]
+    for i in range(rows):
+        for j in range(S): lost -= .5 * p[i, j] * p[i, j] * inverse_mass[i, j]
+    return density, loglik, lost
 
 # %% ../nbs/04_gaps.ipynb #29e93b9d
 class Move(NamedTuple):
@@ -314,27 +323,21 @@ class Move(NamedTuple):
     accept: float # Acceptance probability
     divergent: bool # Whether the trajectory diverged
 
-def kinetic(p, inverse_mass):
-    "Kinetic energy."
-    return .5 * float((p * p * inverse_mass).sum())
-
 def hmc_move(z, target, step, inverse_mass, leaps, rng):
     "One Hamiltonian move of the coordinates."
-    masses = 1 / np.where(inverse_mass > 0, inverse_mass, np.inf)
+    masses = np.divide(1., inverse_mass, out=np.zeros(z.shape), where=inverse_mass > 0)
     p = rng.standard_normal(z.shape) * np.sqrt(masses)
     decide, longer, fewer = rng.random(3)
-    space, new = space_for(z), z.copy()
-    log_density, log_likelihood = fill_density(z, target, space, True)
-    before = kinetic(p, inverse_mass) - log_density
     step *= .9 + .2 * longer
     leaps -= int(fewer * (leaps // 2 + 1))
-    there, new_likelihood = leapfrog(new, p, target, step, inverse_mass, leaps, space)
-    with np.errstate(over="ignore", invalid="ignore"):
-        gain = before - (kinetic(p, inverse_mass) - there)
+    space, new = space_for(z), z.copy()
+    before, old_likelihood = fill_density(z, target, space, True)
+    after, likelihood, lost = leapfrog(new, p, target, step, inverse_mass, leaps, space)
+    gain = after + lost - before
     if not gain > -np.inf: gain = -np.inf # nan, when the trajectory has left all bounds
-    accept = float(np.exp(min(gain, 0.)))
-    if decide < accept: return Move(new, new_likelihood, accept, False)
-    return Move(z, log_likelihood, accept, gain < -1000)
+    accept = math.exp(min(gain, 0.))
+    if decide < accept: return Move(new, likelihood, accept, False)
+    return Move(z, old_likelihood, accept, gain < -1000)
 
 # %% ../nbs/04_gaps.ipynb #7adadef3
 class Tuning(NamedTuple):
@@ -679,14 +682,21 @@ class CollapsedInfo(NamedTuple):
 # %% ../nbs/04_gaps.ipynb #0392ae33
 LEAST = 1e-300 # what stands for a probability of zero, which has no logarithm
 
-def as_target(problem, counts, alpha):
-    "What a Hamiltonian move sees: priors, what is known, and observed counts."
-    nothing = np.zeros(problem.n_states)
-    learned = problem.start is None
-    rows = [problem.concentrations(alpha), problem.start_concentrations if learned else nothing]
+def blank_target(problem):
+    "What a Hamiltonian move sees before anything is counted."
+    nothing, learned = np.zeros(problem.n_states), problem.start is None
+    rows = [problem.concentrations(1.), problem.start_concentrations if learned else nothing]
     if problem.learns_psi: rows += [np.where(problem.unknown, x, 0.) for x in problem.prior.psi]
     start = nothing if learned else np.array(problem.start)
-    return Target(np.vstack(rows), start, problem.psi, counts.transitions * 1., counts.first * 1.)
+    return Target(np.vstack(rows), start, problem.psi, np.zeros(problem.allowed.shape), nothing)
+
+def with_counts(target, counts, alpha):
+    "The same with observed counts, and with a concentration of `T` unless that is `nan`."
+    target = target._replace(transitions=counts.transitions * 1., first=counts.first * 1.)
+    if np.isnan(alpha): return target
+    concentrations = target.concentrations.copy()
+    concentrations[:len(target.psi)] = alpha
+    return target._replace(concentrations=concentrations)
 
 def as_log_rows(problem, theta):
     "Logarithms of `T` and the start, and logits of `psi` if some are learned."
@@ -714,14 +724,14 @@ class CollapsedSampler(GapsSampler):
 
     def __init__(self, problem: Problem, leaps: int = 64):
         super().__init__(problem, leaps=leaps)
-        self.leaps = leaps
+        self.leaps, self.blank = leaps, blank_target(problem)
 
     def init(self, key: np.uint64) -> CollapsedState:
         "First parameters, observed states, and a step size to begin with."
         theta = warm_start(self.problem, key)
         drawn = draw_paths(self.data, key=key, sweep=0, **self.chain(theta))
         _, density = self.density(theta, drawn.log_likelihood)
-        target = as_target(self.problem, drawn.counts, theta.concentration)
+        target = with_counts(self.blank, drawn.counts, theta.concentration)
         log_rows = as_log_rows(self.problem, theta)
         tuning = first_tuning(coordinates(log_rows, 0., target), target, key)
         return CollapsedState(theta, drawn.counts, density, log_rows, tuning)
@@ -730,7 +740,7 @@ class CollapsedSampler(GapsSampler):
         self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
     ) -> tuple[CollapsedState, CollapsedInfo]:
         "Parameters given the observed states, then observed states given the parameters."
-        target = as_target(self.problem, state.counts, state.theta.concentration)
+        target = with_counts(self.blank, state.counts, state.theta.concentration)
         update = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep,
                                   warm)
         rng = sweep_rng(key, sweep, Stream.PARAMETERS)
