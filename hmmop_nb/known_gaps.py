@@ -148,6 +148,9 @@ def fit_known(
     checkpoint: str | os.PathLike | None = None, # File to save to and to go on from
 ) -> Posterior:
     "Learn a chain from observations whose positions are known: the best that can be done."
+    if positions is None:
+        raise ValueError("positions: expected a list of arrays, one for each sequence, got None; "
+                         "without positions use fit_matching (lengths known) or fit_gaps")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, n_steps=n_steps,
                    positions=positions, start=start, prior=prior, init=init)
     return run_chains(ChainSampler("known", problem), draws=draws, warmup=warmup, chains=chains,
