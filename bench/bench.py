@@ -1,6 +1,7 @@
 """Measure speed on this machine and save it where the site draws it from: `make bench [ONLY=name]`.
 
-Each benchmark compares ways of doing one thing in one run, so that a ratio means something on a noisy machine.
+Each benchmark compares ways of doing one thing in one run, so that a ratio means something on a
+noisy machine.
 """
 import csv
 import importlib
@@ -44,30 +45,46 @@ def sampling():
 
     for threads in (1, 2):
         numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
-        yield dict(what="sample 1,000,000 steps", how=f"HMMOP.sample, {threads} thread{'s' * (threads > 1)}", seconds=best_of(lambda: model.sample(n, N, seed=0)))
-    yield dict(what="sample 1,000,000 steps", how="NumPy, vectorised over sequences", seconds=best_of(numpy_loop))
+        how = "HMMOP.sample, 1 thread" if threads == 1 else f"HMMOP.sample, {threads} threads"
+        yield dict(what="sample 1,000,000 steps", how=how,
+                   seconds=best_of(lambda: model.sample(n, N, seed=0)))
+    yield dict(what="sample 1,000,000 steps", how="NumPy, vectorised over sequences",
+               seconds=best_of(numpy_loop))
 
 
 def elsewhere(module, name):
     "A benchmark that lives in its own file and may need packages that the others do not."
-    return lambda: getattr(importlib.import_module(module), name)()
+    def run(): return getattr(importlib.import_module(module), name)()
+    return run
 
 
-BENCHMARKS = {"sampling": sampling, "ffbs": elsewhere("bench_known_gaps", "all_ffbs"),
-              "matching": elsewhere("bench_matching", "matching"), "gaps": elsewhere("bench_gaps", "gaps")}
+BENCHMARKS = {
+    "sampling": sampling, "ffbs": elsewhere("bench_known_gaps", "all_ffbs"),
+    "matching": elsewhere("bench_matching", "matching"), "gaps": elsewhere("bench_gaps", "gaps"),
+}
+
+
+def save(rows, path):
+    "Write rows to a table, all or nothing."
+    part = path.with_name(f".{path.stem}.part")
+    with part.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["what", "how", "seconds", "version", "processor"])
+        writer.writeheader()
+        for row in rows:
+            measured = dict(seconds=f"{row['seconds']:.4g}", version=hm.__version__,
+                            processor=platform.machine())
+            writer.writerow(row | measured)
+    part.replace(path)
 
 
 def main():
     OUT.mkdir(exist_ok=True)
     for name in sys.argv[1:] or BENCHMARKS:
         rows = list(BENCHMARKS[name]())
-        path, part = OUT / f"bench_{name}.csv", OUT / f".bench_{name}.part"
-        with part.open("w", newline="") as file:
-            writer = csv.DictWriter(file, ["what", "how", "seconds", "version", "processor"])
-            writer.writeheader()
-            for row in rows: writer.writerow(row | dict(seconds=f"{row['seconds']:.4g}", version=hm.__version__, processor=platform.machine()))
-        part.replace(path)
-        for row in rows: print(f"{row['what']:<28}{row['how']:<40}{row['seconds']:.4f} s   x{row['seconds'] / rows[0]['seconds']:.2f}")
+        save(rows, OUT / f"bench_{name}.csv")
+        for row in rows:
+            ratio = row["seconds"] / rows[0]["seconds"]
+            print(f"{row['what']:<28}{row['how']:<40}{row['seconds']:.4f} s   x{ratio:.2f}")
 
 
 if __name__ == "__main__": main()

@@ -1,20 +1,22 @@
-"""Measure how fast the ways to draw T from observed counts mix: `python bench/bench.py gaps`.
+"""How fast the ways to draw T from observed counts mix: `python bench/bench.py gaps`.
 
-All of them have the same posterior: ten states, five successors each, 1,500 sequences of 80 steps, keep 0.2, flat prior,
-observed states known. The number reported is the time for 1,000 effective draws of the entry of T that mixes worst.
-NUTS is measured where numpyro is installed. Rows have the format of `bench.py`.
+All of them have the same posterior: ten states, five successors each, 1,500 sequences of 80 steps,
+keep 0.2, flat prior, observed states known. The number reported is the time for 1,000 effective
+draws of the entry of T that mixes worst. NUTS is measured where numpyro is installed. Rows have the
+format of `bench.py`.
 """
 import os
 import time
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 import numpy as np
 from arviz_stats.base import array_stats
 
 import hmmop_nb as hm
-from hmmop_nb.gaps import bridge_counts, collapsed_update
+from hmmop_nb.gaps import Target, bridge_counts, collapsed_update
 from hmmop_nb.transforms import nearest_stochastic, unthin
 
 WHAT = "1,000 effective draws of T, keep 0.2"
@@ -29,17 +31,20 @@ def problem(keep=.2):
         seen = states[places]
         f[seen[:1]] += 1
         np.add.at(n, (seen[:-1], seen[1:]), 1)
-    T = nearest_stochastic(unthin((n + .5) / (n + .5).sum(1, keepdims=True), 1 - keep)) * .97 + .003
+    R = (n + .5) / (n + .5).sum(1, keepdims=True)
+    T = nearest_stochastic(unthin(R, 1 - keep)) * .97 + .003
     return n, f, np.array(model.start), np.array(model.psi), T
 
 
 def collapsed(n, f, start, psi, T, chain, sweeps, warmup):
     "Draws of the collapsed sampler, and the seconds they took after warm-up."
-    rows, alpha = np.log(np.vstack([T, start])), np.vstack([np.ones_like(T), np.zeros(len(T))])
-    key, tuning, draws = np.uint64(chain), None, []
+    concentrations = np.vstack([np.ones_like(T), np.zeros(len(T))])
+    target = Target(concentrations, start, psi, n * 1., f * 1.)
+    rows, tuning, key, draws = np.log(np.vstack([T, start])), None, np.uint64(chain), []
     for sweep in range(warmup + sweeps):
         if sweep == warmup: begin = time.perf_counter()
-        rows, tuning, *_ = collapsed_update(rows, alpha, start, psi, n * 1., f * 1., tuning, 64, key, sweep, sweep < warmup)
+        update = collapsed_update(rows, target, tuning, 64, key, sweep, sweep < warmup)
+        rows, tuning = update.log_rows, update.tuning
         if sweep >= warmup: draws.append(np.exp(rows[:-1]))
     return draws, time.perf_counter() - begin
 
@@ -49,15 +54,15 @@ def augmented(n, f, start, psi, T, chain, sweeps, warmup):
     rng, draws = np.random.default_rng(chain), []
     for sweep in range(warmup + sweeps):
         if sweep == warmup: begin = time.perf_counter()
-        C, _, _ = bridge_counts(n, f, T, start, psi, rng)
-        T = rng.standard_gamma(C + 1.)
+        latent = bridge_counts(n, f, T, start, psi, rng)
+        T = rng.standard_gamma(latent.transitions + 1.)
         T /= T.sum(1, keepdims=True)
         if sweep >= warmup: draws.append(T)
     return draws, time.perf_counter() - begin
 
 
 def nuts(n, f, start, psi, T, chain, sweeps, warmup):
-    "Draws of numpyro's NUTS on the same density, and the seconds they took after warm-up and compilation."
+    "Draws of numpyro's NUTS on the same density, and their seconds after warm-up and compilation."
     import jax
     import jax.numpy as jnp
     import numpyro
@@ -85,10 +90,13 @@ def measure(how, run, sweeps, warmup, chains=2):
     args = problem()
     runs = [run(*args, chain, sweeps, warmup) for chain in range(chains)]
     draws = np.array([draws for draws, _ in runs])
-    least = min(array_stats.ess(draws[:, :, i, j], chain_axis=0, draw_axis=1) for i in range(10) for j in range(10))
+    least = min(array_stats.ess(draws[:, :, i, j], chain_axis=0, draw_axis=1)
+                for i in range(10) for j in range(10))
     seconds = sum(seconds for _, seconds in runs)
-    print(f"{how:<44}{seconds / chains / sweeps * 1e3:8.2f} ms a draw{least:8.0f} effective of {chains * sweeps}{1000 * seconds / least:10.2f} s", flush=True)
-    return dict(what=WHAT, how=how, seconds=1000 * seconds / least)
+    each, needed = seconds / chains / sweeps * 1e3, 1000 * seconds / least
+    print(f"{how:<44}{each:8.2f} ms a draw{least:8.0f} effective of {chains * sweeps}"
+          f"{needed:10.2f} s", flush=True)
+    return dict(what=WHAT, how=how, seconds=needed)
 
 
 def gaps():

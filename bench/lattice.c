@@ -1,4 +1,4 @@
-/* The lattice sampler of nbs/03_matching.ipynb in C, for comparison: one sweep over all sequences on one core.
+/* The lattice sampler of nbs/engine/lattice.ipynb in C, for comparison: one sweep over all sequences on one core.
    Same recursion, same column scales, same counter-based random numbers; everything kept in memory (no checkpoints). */
 #include <math.h>
 #include <stdint.h>
@@ -6,7 +6,6 @@
 
 #define RESCALE 8
 #define CAP 1e30
-#define STREAM 14
 
 static void uniforms(uint64_t key, uint32_t stream, uint32_t sweep, uint32_t sequence, uint32_t step, double *u, double *w)
 {
@@ -96,7 +95,7 @@ static int pick(int S, const double *c, const double *rows, int W, double u, dou
 
 /* b: (observations, S) scaled likelihoods; counts: (S, S) transitions, (S) first, (S) omitted; labels, places: one per observation */
 void lattice_sweep(const double *b, const int64_t *offsets, const int64_t *n_steps, int64_t n, int64_t S_, const double *T, const double *start,
-                   const double *psi, uint64_t key, int64_t sweep, int64_t *counts, int64_t *first, int64_t *omitted,
+                   const double *psi, uint64_t key, int64_t stream, int64_t sweep, int64_t *counts, int64_t *first, int64_t *omitted,
                    int64_t *labels, int64_t *places, double *loglik)
 {
     int S = (int)S_, Kmax = 0, W = 2, Nmax = 0;
@@ -125,7 +124,7 @@ void lattice_sweep(const double *b, const int64_t *offsets, const int64_t *n_ste
         for (int s = 0; s < S; s++) total += last[s * W];
         loglik[q] = log(total) + logs[K];
         if (!(total > 0)) continue;
-        uniforms(key, STREAM, (uint32_t)sweep, (uint32_t)q, N, &u, &w);
+        uniforms(key, (uint32_t)stream, (uint32_t)sweep, (uint32_t)q, N, &u, &w);
         int x = pick(S, ones, last, W, u, total), k = K;
         for (int t = N - 1; t > 0; t--) {
             const double *prev = a + (t - 1) * (int64_t)slice, *c = TT + x * S;
@@ -134,7 +133,7 @@ void lattice_sweep(const double *b, const int64_t *offsets, const int64_t *n_ste
             if (k <= hi) for (int y = 0; y < S; y++) stay += c[y] * prev[y * W + j];
             if (j > 0) for (int y = 0; y < S; y++) left += c[y] * prev[y * W + j - 1];
             double ws = stay * psi[x], wl = j > 0 ? left * seen[x * ld + k] * (k <= hi ? prev[S * W + j] : 1) : 0;
-            uniforms(key, STREAM, (uint32_t)sweep, (uint32_t)q, t, &u, &w);
+            uniforms(key, (uint32_t)stream, (uint32_t)sweep, (uint32_t)q, t, &u, &w);
             if (u * (ws + wl) < wl) { k--; label[k] = x; place[k] = t; both = left; }
             else { omitted[x]++; both = stay; }
             int y = pick(S, c, prev + (k - lo), W, w, both);

@@ -1,11 +1,13 @@
 """Long and large: `python bench/long_run.py` writes nbs/results/trust_long.csv.
 
-Memory of the process along 10,000 sweeps of Gaps and of Matching, and one sweep over 1,000,000 sequences of each, begun at the
-true model: nothing may grow, every number must be finite, and T must stay where it was.
+Memory of the process along 10,000 sweeps of Gaps and of Matching, and one sweep over 1,000,000
+sequences of each, begun at the true model: nothing may grow, every number must be finite, and T
+must stay where it was.
 """
 import csv
 import os
 import warnings
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -23,12 +25,17 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 def resident(): return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 2**20
 
 
+def as_row(run, sweep, sequences, l1=""):
+    "A row of the table, with the memory of this moment."
+    return dict(run=run, sweep=sweep, sequences=sequences, resident_mb=round(resident(), 2), l1=l1)
+
+
 def watched(kind, every, rows, name):
     "A `step` that notes the resident memory every so many sweeps."
     step = kind.step
 
     def noted(self, state, key, sweep, warm):
-        if sweep % every == 0: rows.append(dict(run=name, sweep=sweep, sequences=len(self.sequences), resident_mb=round(resident(), 2), l1=""))
+        if sweep % every == 0: rows.append(as_row(name, sweep, len(self.problem.sequences)))
         return step(self, state, key, sweep, warm)
     return patch.object(kind, "step", noted)
 
@@ -36,16 +43,18 @@ def watched(kind, every, rows, name):
 def runs(data, model):
     "The two calls to be watched."
     same = dict(emission=model.emission, chains=1, progress=False, seed=2)
-    yield "Gaps", CollapsedSampler, lambda **more: hm.fit_gaps(data.sequences, model.psi, **same | more)
-    yield "Matching", MatchingSampler, lambda **more: hm.fit_matching(data.sequences, data.n_steps, psi=model.psi, **same | more)
+    yield "Gaps", CollapsedSampler, partial(hm.fit_gaps, data.sequences, model.psi, **same)
+    yield "Matching", MatchingSampler, partial(hm.fit_matching, data.sequences, data.n_steps,
+                                               psi=model.psi, **same)
 
 
 def long_rows(sweeps=10_000, every=250):
     "Memory along many sweeps over 60 sequences."
     model, rows = hm.degree_chain(5, 3, psi=.5, seed=0), []
     for name, kind, fit in runs(model.sample(60, 40, seed=1), model):
-        with watched(kind, every, rows, name): fit(draws=(sweeps - 1000) // 10, thin=10, warmup=1000)
-        rows.append(dict(run=name, sweep=sweeps, sequences=60, resident_mb=round(resident(), 2), l1=""))
+        with watched(kind, every, rows, name):
+            fit(draws=(sweeps - 1000) // 10, thin=10, warmup=1000)
+        rows.append(as_row(name, sweeps, 60))
     return rows
 
 
@@ -56,7 +65,8 @@ def large_rows(sequences=1_000_000, n_steps=24):
     for name, _, fit in runs(data, model):
         fitted = fit(draws=1, warmup=0, init=model)
         assert np.isfinite(fitted.log_density).all() and np.isfinite(fitted.T).all()
-        rows.append(dict(run=f"{name}, one sweep", sweep=1, sequences=sequences, resident_mb=round(resident(), 2), l1=round(float(hm.l1_distance(fitted.T[0, 0], model.T)), 6)))
+        away = float(hm.l1_distance(fitted.T[0, 0], model.T))
+        rows.append(as_row(f"{name}, one sweep", 1, sequences, round(away, 6)))
     return rows
 
 

@@ -1,12 +1,46 @@
-"Hidden Markov models from ordered data whose gaps nobody recorded."
+"""Hidden Markov models from ordered data whose gaps nobody recorded.
+
+`fit` learns a chain from lists with gaps by the method that makes most of what is known; every fit returns a
+`Posterior`. Transforms, simulation and inference work on an `HMMOP`. More lives in the modules: `hm.plot`, `hm.chains`,
+`hm.lab`, `hm.engine`, and one module for each page of the book.
+"""
 __version__ = "0.1.0"
-from .engine.emissions import *
-from .model import *
+
+from . import engine, lab
+from .engine import plot
+from .engine.driver import SamplingWarning
 from .engine.emissions import Categorical, Gaussian, Poisson
-from .lab.chains import *
-from .transforms import *
-from .engine.posterior import *
-from .engine.driver import *
-from .engine.problem import *
-from .known_gaps import *
-from .gaps import *
+from .engine.posterior import Posterior
+from .engine.problem import Prior
+from .lab import chains
+from .lab.chains import cyclic_multipartite, degree_chain, part_of_speech
+from .model import (
+    BernoulliOmission, HMMOP, MarkovOmission, PerSequenceOmission, Sequences, l1_distance
+)
+from .transforms import (
+    admissible_psi, compose, infer_psi, nearest_stochastic, stationary, thin, thin_bursty, thin_finite, thin_start,
+    unthin
+)
+from .known_gaps import fit_analytic, fit_known, fit_naive, fit_random
+from .matching import fit_matching
+from .gaps import fit_gaps
+from .psi import identifiability
+from .em import fit_em
+from .inference import decode, log_likelihood, place, posterior_marginals
+from .fit import choose_n_states, fit
+from .estimator import GapHMM
+from .explore import explore
+from .engine.help import fill_docs
+
+__all__ = [
+    "BernoulliOmission", "Categorical", "GapHMM", "Gaussian", "HMMOP", "MarkovOmission", "PerSequenceOmission",
+    "Poisson", "Posterior", "Prior", "SamplingWarning", "Sequences", "admissible_psi", "choose_n_states", "compose",
+    "cyclic_multipartite", "decode", "degree_chain", "explore", "fit", "fit_analytic", "fit_em", "fit_gaps",
+    "fit_known", "fit_matching", "fit_naive", "fit_random", "identifiability", "infer_psi", "l1_distance",
+    "log_likelihood", "nearest_stochastic", "part_of_speech", "place", "posterior_marginals", "stationary", "thin",
+    "thin_bursty", "thin_finite", "thin_start", "unthin",
+]
+
+fill_docs(vars(engine.emissions)) # whose base class explains the methods of all families
+fill_docs(globals())
+del fill_docs

@@ -1,7 +1,7 @@
-"""Every code cell of every notebook is a test: `pytest nbs` runs them with nbdev's own rules of what to skip.
+"""Every code cell of every notebook is a test: `pytest nbs` runs them by nbdev's own rules.
 
-Cells of a notebook share one shell and run in order. When a cell fails, the cells after it are skipped, since what they
-need is not there.
+Cells of a notebook share one shell and run in order. When a cell fails, the cells after it are
+skipped, since what they need is not there.
 """
 import hashlib
 import os
@@ -15,13 +15,17 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def kernel_cache():
-    "A folder for compiled kernels that belongs to the present code: numba does not notice when a kernel that another one calls has changed."
+    """A folder for compiled kernels that belongs to the present code.
+
+    Numba does not notice when a kernel that another one calls has changed."""
     sources = sorted((ROOT / "nbs").rglob("*.ipynb")) + sorted((ROOT / "hmmop_nb").rglob("*.py"))
     import nbformat
     code = hashlib.sha256()
     for path in sources:
         if path.suffix == ".py": code.update(path.read_bytes())
-        else: code.update("\0".join(c.source for c in nbformat.read(path, 4).cells if c.cell_type == "code").encode())
+        else:
+            cells = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == "code"]
+            code.update("\0".join(cells).encode())
     return ROOT / ".venv" / "numba" / code.hexdigest()[:16]
 
 
@@ -32,9 +36,10 @@ sys.path.insert(0, str(ROOT))
 
 
 def pytest_collect_file(file_path, parent):
-    inside = file_path.relative_to(ROOT / "nbs").parts if file_path.is_relative_to(ROOT / "nbs") else ("_",)
-    if file_path.suffix == ".ipynb" and not any(part.startswith((".", "_")) for part in inside):
-        return Notebook.from_parent(parent, path=file_path)
+    if file_path.suffix != ".ipynb" or not file_path.is_relative_to(ROOT / "nbs"): return None
+    inside = file_path.relative_to(ROOT / "nbs").parts
+    if any(part.startswith((".", "_")) for part in inside): return None
+    return Notebook.from_parent(parent, path=file_path)
 
 
 class Notebook(pytest.File):
@@ -44,13 +49,15 @@ class Notebook(pytest.File):
         from nbdev.config import get_config
         from nbdev.frontmatter import FrontmatterProc
         from nbdev.process import NBProcessor
-        skip_flags = set(get_config(path=ROOT).tst_flags.split()) - set(os.environ.get("TEST_FLAGS", "").split())
+        wanted = set(os.environ.get("TEST_FLAGS", "").split())
+        skip_flags = set(get_config(path=ROOT).tst_flags.split()) - wanted
         nb = NBProcessor(self.path, procs=FrontmatterProc, process=True).nb
         if str(nb.get("frontmatter_", {}).get("skip_exec", False)).lower() == "true": return
         for i, cell in enumerate(nb.cells):
             direct = getattr(cell, "directives_", None) or {}
             if cell.cell_type != "code" or not cell.source.strip(): continue
-            if direct.get("eval:", [""])[0].lower() == "false" or skip_flags & direct.keys(): continue
+            off = direct.get("eval:", [""])[0].lower() == "false"
+            if off or skip_flags & direct.keys(): continue
             yield Cell.from_parent(self, name=f"cell {i}", cell=cell)
 
     def setup(self):
@@ -84,6 +91,7 @@ class Cell(pytest.Item):
 
     def repr_failure(self, excinfo, style=None):
         if not isinstance(excinfo.value, CellFailed): return super().repr_failure(excinfo, style)
-        return f"{self.path.relative_to(ROOT)}, {self.name}:\n\n{self.cell.source}\n\n{excinfo.value}"
+        where = f"{self.path.relative_to(ROOT)}, {self.name}"
+        return f"{where}:\n\n{self.cell.source}\n\n{excinfo.value}"
 
     def reportinfo(self): return self.path, None, f"{self.path.name} {self.name}"

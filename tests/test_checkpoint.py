@@ -1,4 +1,7 @@
-"A run killed at any moment, even while it writes its checkpoint, goes on as if nothing had happened. Real processes, real signals."
+"""A run killed at any moment, even while it writes its checkpoint, goes on as if nothing had been.
+
+Real processes, real signals.
+"""
 import io
 import multiprocessing
 import os
@@ -12,11 +15,11 @@ import numba
 import numpy as np
 import pytest
 
-from hmmop_nb.engine import driver, posterior
-from hmmop_nb.engine.driver import run_chains
-from hmmop_nb.engine.random import sweep_rng
-from hmmop_nb.engine.posterior import Posterior
+from hmmop_nb.engine import driver, files
+from hmmop_nb.engine.driver import Sampler, run_chains
 from hmmop_nb.engine.files import read_npz
+from hmmop_nb.engine.posterior import Posterior
+from hmmop_nb.engine.random import Stream, sweep_rng
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 CALL = dict(draws=120, warmup=20, chains=2, seed=3, progress=False)
@@ -32,17 +35,22 @@ class Info(NamedTuple):
     sweep: int
 
 
-class Walk:
+class Walk(Sampler):
     "A random walk with a heavy State: no kernels, so processes start quickly."
-    name, family, emission_names = "walk", "custom", ()
-    def init(self, key): return State(sweep_rng(key, 0, 1).normal(size=100_000), 0.)
+    name = "walk"
+
+    def init(self, key):
+        return State(sweep_rng(key, 0, Stream.START).normal(size=100_000), 0.)
+
     def step(self, state, key, sweep, warm):
-        x = .9 * state.x + sweep_rng(key, sweep, 2).normal(size=state.x.shape)
+        noise = sweep_rng(key, sweep, Stream.PARAMETERS).normal(size=state.x.shape)
+        x = .9 * state.x + noise
         return State(x, float(x[0])), Info(sweep)
+
     def record(self, state):
         p = 1 / (1 + np.exp(-state.x[:2]))
-        return dict(T=np.column_stack([p, 1 - p]), start=np.array([.5, .5]), psi=np.zeros(2), log_density=state.level, tail=state.x[:5])
-    def fingerprint(self): return {}
+        return dict(T=np.column_stack([p, 1 - p]), start=np.array([.5, .5]), psi=np.zeros(2),
+                    log_density=state.level, tail=state.x[:5])
 
 
 class Slow(Walk):
@@ -61,7 +69,8 @@ def child(path, sampler=Walk, every=0., spoil=None, call=CALL, threads=1):
         spoil_write(*spoil)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        run_chains(sampler(), **call, checkpoint=path, checkpoint_every=every).save(f"{path}.result")
+        done = run_chains(sampler(), **call, checkpoint=path, checkpoint_every=every)
+        done.save(f"{path}.result")
 
 
 def keep_log(path):
@@ -93,7 +102,7 @@ def spoil_write(where, nth):
         if last and where == "before rename": die()
         real["replace"](*paths)
         if last: die()
-    if where == "half-way": posterior.np.savez = savez
+    if where == "half-way": files.np.savez = savez
     elif where == "before sync": os.fsync = fsync
     else: os.replace = replace
 
@@ -115,7 +124,7 @@ def expected(): return run_chains(Walk(), **CALL)
 
 
 def finish(start, path, expected):
-    "Let a last process finish the run, on another number of threads, and compare its draws byte by byte."
+    "Let a last process finish the run on more threads, and compare its draws byte by byte."
     last = start(str(path), every=60., threads=2)
     last.join(60)
     assert last.exitcode == 0
@@ -134,14 +143,15 @@ def test_kill_at_random_moments(start, expected, tmp_path):
     path, rng, before = tmp_path / "run.npz", np.random.default_rng(), [0, 0]
     for kill in range(KILLS):
         process, old = start(str(path)), inode(path)
-        while inode(path) == old and process.is_alive(): time.sleep(.001) # it writes: every rename brings a new file
+        while inode(path) == old and process.is_alive():
+            time.sleep(.001) # it writes: every rename brings a new file
         process.join(rng.uniform(0, .15))
         process.kill()
         process.join()
         now = sweeps(path) # whatever the moment, the file is complete and no progress is lost
         assert all(a >= b for a, b in zip(now, before)), (now, before)
         before = now
-        copy = tmp_path / f"copy-{kill}.npz" # whatever was saved goes on to the same end, every time
+        copy = tmp_path / f"copy-{kill}.npz" # what was saved goes on to the same end, every time
         shutil.copy(path, copy)
         assert run_chains(Walk(), **CALL, checkpoint=copy).T.tobytes() == expected.T.tobytes()
         copy.unlink()
@@ -151,7 +161,10 @@ def test_kill_at_random_moments(start, expected, tmp_path):
     finish(start, path, expected)
 
 
-@pytest.mark.parametrize("where, complete", [("half-way", 4), ("before sync", 4), ("before rename", 4), ("after rename", 5)])
+PLACES = [("half-way", 4), ("before sync", 4), ("before rename", 4), ("after rename", 5)]
+
+
+@pytest.mark.parametrize("where, complete", PLACES)
 def test_kill_within_a_write(where, complete, start, expected, tmp_path):
     path = tmp_path / "run.npz"
     call = CALL | dict(chains=1)
@@ -159,7 +172,8 @@ def test_kill_within_a_write(where, complete, start, expected, tmp_path):
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
     log = open(f"{path}.log").read().splitlines()
-    assert len(log) == 5 and str(sweeps(path)) == log[complete - 1], "exactly the unfinished checkpoint is lost"
+    assert len(log) == 5
+    assert str(sweeps(path)) == log[complete - 1], "exactly the unfinished checkpoint is lost"
     assert bool(list(tmp_path.glob(".run.npz.*.part"))) == (where != "after rename")
     last = start(str(path), every=60., call=call)
     last.join(60)

@@ -37,15 +37,18 @@ def test_a_write_that_fails_leaves_the_old_file(half, expected, number, monkeypa
     def fail(_): raise OSError(number, os.strerror(number))
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "fsync", fail)
-        with pytest.raises(OSError, match="checkpoint: .*run.npz.* could not be written.*last complete one.*repeat the call"): fit(half)
-    assert half.read_bytes() == old and [p.name for p in half.parent.iterdir()] == ["run.npz"], "no litter"
+        said = "checkpoint: .*run.npz.* could not be written.*last complete one.*repeat the call"
+        with pytest.raises(OSError, match=said): fit(half)
+    assert half.read_bytes() == old
+    assert [p.name for p in half.parent.iterdir()] == ["run.npz"], "no litter"
     assert fit(half).T.tobytes() == expected
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs resource limits")
 def test_a_real_limit_on_file_size(half, expected):
     "No mock: the kernel itself refuses to let the file grow."
-    import resource, signal
+    import resource
+    import signal
     old, limits = half.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
@@ -59,9 +62,11 @@ def test_a_real_limit_on_file_size(half, expected):
 
 def test_a_folder_that_is_closed_is_refused_before_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(ValueError, match="checkpoint: the folder .* is not writable; choose another"): fit(tmp_path / "run.npz")
+    said = "checkpoint: the folder .* is not writable; choose another"
+    with pytest.raises(ValueError, match=said): fit(tmp_path / "run.npz")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="checkpoint: there is no folder"): fit(tmp_path / "file" / "run.npz")
+    with pytest.raises(ValueError, match="checkpoint: there is no folder"):
+        fit(tmp_path / "file" / "run.npz")
 
 
 def test_a_file_that_is_cut_short_is_refused_at_any_length(half):
@@ -75,7 +80,8 @@ def test_a_file_that_is_cut_short_is_refused_at_any_length(half):
 def test_a_flipped_bit_is_noticed_or_harmless(half, expected):
     whole, rng = half.read_bytes(), np.random.default_rng(0)
     for place in rng.integers(0, len(whole), 60):
-        half.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << int(rng.integers(8))]) + whole[place + 1:])
+        flipped = bytes([whole[place] ^ 1 << int(rng.integers(8))])
+        half.write_bytes(whole[:place] + flipped + whole[place + 1:])
         try: assert fit(half).T.tobytes() == expected, place
         except ValueError as error: assert str(error).startswith("checkpoint: ")
 
@@ -85,9 +91,12 @@ def test_files_of_others_are_refused(tmp_path):
     def saved(**arrays):
         np.savez(path, **arrays)
         return path.read_bytes()
+    def headed(text): return saved(header=np.frombuffer(text, np.uint8))
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as z: z.writestr("hello.txt", "hello")
-    for content in (b"PK", b"", b"hello", saved(a=np.eye(2)), saved(header=np.zeros(3, np.uint8)), saved(header=np.frombuffer(b'{"kind": 1}', np.uint8)),
-                    (tmp_path / "x.zip").read_bytes(), saved(header=np.frombuffer(b'{"kind": "checkpoint", "format_version": 99}', np.uint8))):
+    strangers = [b"PK", b"", b"hello", saved(a=np.eye(2)), saved(header=np.zeros(3, np.uint8)),
+                 headed(b'{"kind": 1}'), (tmp_path / "x.zip").read_bytes(),
+                 headed(b'{"kind": "checkpoint", "format_version": 99}')]
+    for content in strangers:
         path.write_bytes(content)
         with pytest.raises(ValueError, match="checkpoint: "): fit(path)
         with pytest.raises(ValueError, match="path: "): Posterior.load(path)
@@ -107,8 +116,11 @@ def test_no_file_runs_code(tmp_path):
         return path.read_bytes()
     npy = io.BytesIO()
     np.save(npy, bomb, allow_pickle=True)
-    header = np.frombuffer(b'{"kind": "checkpoint", "format_version": 1, "identity": {}, "chains": []}', np.uint8)
-    for content in (as_npz(header=bomb), as_npz(header=header, **{"array/T": bomb}), npy.getvalue(), pickle.dumps(Hostile(trap))):
+    text = b'{"kind": "checkpoint", "format_version": 1, "identity": {}, "chains": []}'
+    header = np.frombuffer(text, np.uint8)
+    hostile = [as_npz(header=bomb), as_npz(header=header, **{"array/T": bomb}), npy.getvalue(),
+               pickle.dumps(Hostile(trap))]
+    for content in hostile:
         path.write_bytes(content)
         for load in (lambda: fit(path), lambda: Posterior.load(path)):
             with pytest.raises(ValueError): load()

@@ -1,7 +1,7 @@
 """No random number is used twice in a run.
 
-A child process runs every method in plain Python (numba switched off), writes down the name of every number that
-is asked for, and reports the names that came twice.
+A child process runs every method in plain Python (numba switched off), writes down the name of
+every number that is asked for, and reports the names that came twice.
 """
 import json
 import os
@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+MATCHING = "hm.fit_matching(DATA.sequences, DATA.n_steps, "
 METHODS = {
     "known": "hm.fit_known(DATA.sequences, DATA.positions, DATA.n_steps, **RUN)",
     "naive": "hm.fit_naive(DATA.sequences, **RUN)",
     "random": "hm.fit_random(DATA.sequences, DATA.n_steps, **RUN)",
     "analytic": "hm.fit_analytic(DATA.sequences, .4, **RUN)",
-    "matching, exact": "hm.fit_matching(DATA.sequences, DATA.n_steps, **RUN)",
-    "matching, gibbs": "hm.fit_matching(DATA.sequences, DATA.n_steps, placement='gibbs', inner=2, **RUN)",
-    "matching, paper": "hm.fit_matching(DATA.sequences, DATA.n_steps, placement='paper', inner=2, **RUN)",
-    "matching, random start": "hm.fit_matching(DATA.sequences, DATA.n_steps, placement='paper', inner=1,"
-                              " init='random', **RUN)",
+    "matching, exact": MATCHING + "**RUN)",
+    "matching, gibbs": MATCHING + "placement='gibbs', inner=2, **RUN)",
+    "matching, paper": MATCHING + "placement='paper', inner=2, **RUN)",
+    "matching, random start": MATCHING + "placement='paper', inner=1, init='random', **RUN)",
     "gaps, collapsed": "hm.fit_gaps(DATA.sequences, .4, leaps=2, **LONG)",
     "gaps, psi unknown": "hm.fit_gaps(DATA.sequences, [.4, np.nan], leaps=2, **LONG)",
     "gaps, sparse": "hm.fit_gaps(DATA.sequences, .4, leaps=2, prior=hm.Prior(T='sparse'), **RUN)",
@@ -74,7 +74,8 @@ print(json.dumps(dict(used=len(seen), twice=twice[:5])))
 def names_used(call, tamper=""):
     "How many random numbers a call asked for, and those that it asked for twice."
     env = os.environ | dict(NUMBA_DISABLE_JIT="1", PYTHONPATH=str(ROOT))
-    done = subprocess.run([sys.executable, "-c", SCRIPT, call, tamper], env=env, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", SCRIPT, call, tamper], env=env,
+                          capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -1,0 +1,191 @@
+"""Compare the speed of two source trees in one run: `bench/before_after.py BEFORE AFTER [--save]`.
+
+Three questions, each answered by short processes that take turns, so that a busy machine hits both:
+the processor time of one sweep once everything is compiled, that of the first call when nothing is,
+and that of the import beside what it stands on. Only public calls are made, which both trees have.
+With `--save` the table goes to nbs/results/bench_house.csv.
+"""
+import argparse
+import csv
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+OUT = Path(__file__).resolve().parents[1] / "nbs" / "results" / "bench_house.csv"
+NAMES = ("naive", "known", "gaps", "matching", "em", "sample")
+WHAT = {
+    "naive": "a sweep of Naive", "known": "a sweep of Known", "gaps": "a sweep of collapsed Gaps",
+    "matching": "a sweep of exact Matching", "em": "a pass of EM",
+    "sample": "1,000 simulated sequences",
+}
+GROUND = "import numpy, scipy.special, numba"
+
+CHILD = """
+import json, sys, time, warnings
+warnings.simplefilter("ignore")
+name, question, tree = sys.argv[1:4]
+import numpy as np
+import hmmop_nb as hm
+assert hm.__file__.startswith(tree), hm.__file__
+
+model = hm.degree_chain(10, 5, psi=.5, scale=.3, seed=0)
+SIZE = {"first": 20, "steady": 400}[question]
+UNITS = {"naive": (10, 110), "known": (10, 60), "gaps": (20, 320), "matching": (4, 24),
+         "em": (4, 16), "sample": (1, 11)}[name]
+data = None if name == "sample" else model.sample(SIZE, 80, seed=1)
+
+def call(n):
+    "Do about so many sweeps, passes or thousands of sequences, and say how many they were."
+    run = dict(emission=model.emission, draws=n, warmup=2, chains=1, seed=2, progress=False)
+    if name == "naive": hm.fit_naive(data.sequences, **run)
+    if name == "known": hm.fit_known(data.sequences, data.positions, data.n_steps, **run)
+    if name == "gaps": hm.fit_gaps(data.sequences, .5, leaps=16, **run)
+    if name == "matching": hm.fit_matching(data.sequences, data.n_steps, **run)
+    if name == "sample": model.sample(n * 1000 if question == "steady" else 20, 80, seed=1)
+    if name != "em": return n
+    near = hm.Gaussian(model.emission.means + .2, .5)
+    init = hm.HMMOP(.5 * model.T + .05, model.start, near, .5) # the same way up in both trees
+    point = hm.fit_em(data.sequences, psi=.5, n_states=10, init=init, max_iter=n)
+    return point.info["iterations"]
+
+def timed(n):
+    begin = time.process_time()
+    done = call(n)
+    return time.process_time() - begin, done
+
+first, _ = timed(UNITS[0])
+again, few = timed(UNITS[0])
+found = dict(version=hm.__version__, first=first - again)
+if question == "steady":
+    turns = [(timed(UNITS[0]), timed(UNITS[1])) for _ in range(3)]
+    found |= dict(few=few, many=turns[0][1][1], short=min(a for (a, _), _ in turns),
+                  long=min(b for _, (b, _) in turns))
+print(json.dumps(found))
+"""
+
+IMPORT = "import time; t = time.process_time(); {}; print(time.process_time() - t)"
+
+
+class Tree:
+    "A source tree, with caches of its own."
+
+    def __init__(self, path, how, folder):
+        self.path, self.how, self.version = Path(path).resolve(), how, ""
+        if not (self.path / "hmmop_nb" / "__init__.py").exists():
+            raise SystemExit(f"{path}: there is no hmmop_nb in it; give the top folder of a tree")
+        self.folder = Path(folder) / how
+        self.empty = 0
+
+    def run(self, *arguments, fresh=False):
+        "What a process says that sees only this tree; with `fresh` nothing is compiled yet."
+        cache = self.folder / "numba"
+        if fresh:
+            self.empty += 1
+            cache = self.folder / f"empty-{self.empty}"
+        env = os.environ | dict(
+            PYTHONPATH=str(self.path), NUMBA_NUM_THREADS="1", OMP_NUM_THREADS="1",
+            OPENBLAS_NUM_THREADS="1", NUMBA_CACHE_DIR=str(cache),
+            PYTHONPYCACHEPREFIX=str(self.folder / "pyc"))
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        done = subprocess.run([sys.executable, "-c", *arguments], env=env, cwd=self.folder.parent,
+                              capture_output=True, text=True)
+        if done.returncode: raise RuntimeError(f"{self.path}: {done.stderr.strip()[-500:]}")
+        return done.stdout.splitlines()[-1]
+
+    def ask(self, name, question, fresh=False):
+        "What the child finds out about one method."
+        found = json.loads(self.run(CHILD, name, question, str(self.path), fresh=fresh))
+        self.version = found["version"]
+        return found
+
+
+def steady(trees, name, rounds):
+    "Least processor seconds of one unit in each tree."
+    for tree in trees: tree.ask(name, "steady") # compiles
+    short = dict.fromkeys(trees, float("inf"))
+    long, units = dict(short), {}
+    for turn in range(rounds):
+        for tree in trees if turn % 2 else trees[::-1]:
+            found = tree.ask(name, "steady")
+            short[tree] = min(short[tree], found["short"])
+            long[tree] = min(long[tree], found["long"])
+            units[tree] = found["many"] - found["few"]
+    return {tree: (long[tree] - short[tree]) / units[tree] for tree in trees}
+
+
+def first_call(trees, name, rounds):
+    "Least processor seconds that the first call spends on compiling."
+    times = {tree: [] for tree in trees}
+    for _ in range(rounds):
+        for tree in trees: times[tree].append(tree.ask(name, "first", fresh=True)["first"])
+    return {tree: min(seconds) for tree, seconds in times.items()}
+
+
+def imports(trees, rounds):
+    "Least processor seconds of importing each tree, and of what both stand on."
+    times = {tree: [] for tree in trees}
+    ground = []
+    for turn in range(rounds + 1):
+        for tree in trees:
+            ours = float(tree.run(IMPORT.format("import hmmop_nb")))
+            below = float(tree.run(IMPORT.format(GROUND)))
+            if not turn: continue # writes the bytecode
+            times[tree].append(ours)
+            ground.append(below)
+    return {tree: min(seconds) for tree, seconds in times.items()}, min(ground)
+
+
+def measure(trees, names, rounds):
+    "All rows; one line of the table is printed as soon as it is known."
+    before, after = trees
+    def rows(what, seconds):
+        ratio = seconds[after] / seconds[before]
+        print(f"{what:<44}{seconds[before]:10.4f}{seconds[after]:10.4f}{ratio:8.2f}", flush=True)
+        return [dict(what=what, how=tree.how, seconds=seconds[tree], version=tree.version)
+                for tree in trees]
+    print(f"{'processor seconds':<44}{'before':>10}{'after':>10}{'ratio':>8}")
+    found = []
+    for name in names: found += rows(WHAT[name], steady(trees, name, rounds))
+    for name in names:
+        found += rows(f"compiling for {WHAT[name]}", first_call(trees, name, max(1, rounds // 3)))
+    seconds, ground = imports(trees, rounds)
+    found += rows("import hmmop_nb", seconds)
+    found.append(dict(what="import hmmop_nb", how=GROUND, seconds=ground, version=""))
+    print(f"{GROUND:<44}{ground:10.4f}{ground:10.4f}")
+    print(f"{'import hmmop_nb over that':<44}"
+          f"{seconds[before] / ground:10.2f}{seconds[after] / ground:10.2f}")
+    return found
+
+
+def save(rows):
+    "Write the table, all or nothing."
+    part = OUT.with_name(f".{OUT.stem}.part")
+    with part.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["what", "how", "seconds", "version", "processor"])
+        writer.writeheader()
+        for row in rows:
+            told = dict(seconds=f"{row['seconds']:.4g}", processor=platform.machine())
+            writer.writerow(row | told)
+    part.replace(OUT)
+    print(f"written: {OUT}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("before", help="top folder of the older source tree")
+    parser.add_argument("after", help="top folder of the newer one")
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="some methods only")
+    parser.add_argument("--rounds", type=int, default=5, help="processes of each tree and method")
+    parser.add_argument("--save", action="store_true", help=f"write {OUT.name}")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        trees = Tree(args.before, "before", folder), Tree(args.after, "after", folder)
+        rows = measure(trees, args.only, args.rounds)
+    if args.save: save(rows)
+
+
+if __name__ == "__main__": main()

@@ -1,0 +1,183 @@
+"""The rooms are where a newcomer expects them, and the names between them are honest."""
+import ast
+import inspect
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import hmmop_nb as hm
+
+ROOT = Path(__file__).resolve().parents[1]
+NBS, PACKAGE = ROOT / "nbs", ROOT / "hmmop_nb"
+sys.path.insert(0, str(ROOT / "tools"))
+import notebooks
+
+PAGES = notebooks.all_notebooks()
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))
+           if path.name not in ("__init__.py", "_modidx.py")}
+BOOK = ["model", "transforms", "known_gaps", "matching", "gaps", "psi", "em", "inference", "omission", "limits",
+        "fit", "explore", "experiments"]
+# DESIGN section 4: what users are promised
+CONTRACT = """Sequences Gaussian Categorical Poisson HMMOP BernoulliOmission MarkovOmission PerSequenceOmission
+degree_chain cyclic_multipartite part_of_speech l1_distance thin thin_start unthin thin_finite stationary compose
+infer_psi thin_bursty admissible_psi nearest_stochastic fit_known fit_naive fit_random fit_analytic fit_matching
+fit_gaps fit_em fit Prior Posterior log_likelihood decode posterior_marginals place""".split()
+
+
+def name_of(path): return str(path.relative_to(NBS))
+
+
+def test_the_book_is_numbered_without_letters_or_holes():
+    pages = sorted(path.stem for path in NBS.glob("*.ipynb") if path.stem != "index")
+    assert pages == [f"{i:02d}_{name}" for i, name in enumerate(BOOK)]
+
+
+def test_every_folder_begins_with_a_page_that_says_what_lives_there():
+    for folder in ("engine", "lab", "tutorials", "experiments", "reference"):
+        cells = nbformat.read(NBS / folder / "index.ipynb", 4).cells
+        assert any("fig-cap" in cell.source for cell in cells if cell.cell_type == "code"), f"{folder}: no map"
+
+
+def test_the_package_mirrors_the_notebooks():
+    for path in PAGES:
+        first = next((c.source for c in nbformat.read(path, 4).cells if c.source.startswith("#| default_exp")), None)
+        if first is None: continue
+        place = path.relative_to(NBS).with_suffix("")
+        name = re.sub(r"^\d+_", "", place.name)
+        wanted = name if place.parent.name in ("", "reference") else f"{place.parent.name}.{name}"
+        assert first.split()[2] == wanted, name_of(path)
+
+
+def test_no_module_shadows_the_standard_library():
+    "Inside the package a name like `engine.random` is fine; at the top level and in tools it is not."
+    files = [*PACKAGE.glob("*.py"), *(ROOT / "tools").glob("*.py"), *(ROOT / "bench").glob("*.py"),
+             *(ROOT / "tests").glob("*.py")]
+    assert not [path.name for path in files if path.stem in sys.stdlib_module_names]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_code_fits_the_page(path):
+    for i, cell in enumerate(nbformat.read(path, 4).cells):
+        if cell.cell_type != "code": continue
+        lines = [line for line in cell.source.split("\n") if not re.match(r"#\| fig-(cap|alt)", line)]
+        wide = [line for line in lines if len(line) > 100]
+        assert not wide, f"cell {i}: {wide[0]}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_no_code_before_the_first_paragraph(path):
+    "Title, then words; hidden cells and the module's name do not count."
+    titled = False
+    for cell in nbformat.read(path, 4).cells:
+        if cell.cell_type == "markdown":
+            if titled: return
+            titled = True
+            if len(cell.source.split("\n\n")) > 2: return
+        else: assert re.match(r"#\| (hide|default_exp)", cell.source), f"{cell.source[:60]!r} comes before any paragraph"
+
+
+def imported(path):
+    "What a module imports from the package: pairs of module and name."
+    here = path.relative_to(ROOT).with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom): continue
+        if node.level: base = ".".join([*here[:-node.level], *([node.module] if node.module else [])])
+        elif (node.module or "").startswith("hmmop_nb"): base = node.module
+        else: continue
+        for alias in node.names: yield base, alias.name, node.col_offset
+
+
+def public_names(path):
+    "The `__all__` of a module, read without importing it."
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__": return ast.literal_eval(node.value)
+    return []
+
+
+def test_names_that_modules_import_are_public_where_they_come_from():
+    hidden = [f"{module}: {name} of {base}" for module, path in MODULES.items() for base, name, _ in imported(path)
+              if base in MODULES and name not in public_names(MODULES[base])]
+    assert not hidden, "export them with `#| export`: " + "; ".join(hidden)
+
+
+def test_nothing_imports_in_a_circle():
+    needs = {module: {base for base, _, indent in imported(path) if base in MODULES and not indent} for module, path in MODULES.items()}
+    done = set()
+    while needs:
+        ready = [module for module, wanted in needs.items() if wanted <= done]
+        assert ready, f"a circle among {sorted(needs)}"
+        for module in ready: done.add(module); del needs[module]
+
+
+def test_what_users_are_promised_is_there():
+    assert not [name for name in CONTRACT if not hasattr(hm, name)]
+    assert set(CONTRACT) <= set(hm.__all__) and len(hm.__all__) <= 45
+
+
+def test_importing_draws_nothing_and_loads_little():
+    code = "import sys, hmmop_nb; print(*sys.modules)"
+    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True).stdout.split())
+    heavy = {"matplotlib.pyplot", "scipy.optimize", "scipy.stats", "scipy.cluster", "scipy.sparse.csgraph", "ipywidgets",
+             "IPython", "tqdm", "pandas"}
+    assert not heavy & loaded
+
+
+def public_functions():
+    "Every public function, and every public method of a public class, by name."
+    for name in hm.__all__:
+        thing = getattr(hm, name)
+        if inspect.isfunction(thing): yield name, thing
+        if not inspect.isclass(thing): continue
+        for part, method in inspect.getmembers(thing, inspect.isfunction):
+            if part == "__init__" and "__dataclass_fields__" not in vars(thing): yield f"{name}.{part}", method
+            elif not part.startswith("_") and method.__module__.startswith("hmmop_nb"): yield f"{name}.{part}", method
+
+
+@pytest.mark.parametrize("name, function", list(public_functions()), ids=lambda x: x if isinstance(x, str) else "")
+def test_public_signatures_are_typed_and_explained(name, function):
+    signature = inspect.signature(function)
+    bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name != "self"]
+    assert not bare, f"{bare} have no type"
+    assert function.__name__ == "__init__" or signature.return_annotation is not inspect.Signature.empty, "no type of the result"
+    said = inspect.getdoc(function) or ""
+    if function.__name__ == "__init__": said = inspect.getdoc(getattr(hm, name.split(".")[0])) # where Python's users look
+    silent = [p.name for p in signature.parameters.values() if p.name not in ("self", "cls") and f"{p.name} :" not in said]
+    assert not silent, f"help() says nothing of {silent}"
+
+
+@pytest.mark.parametrize("told", [dict(psi=.4), dict(n_steps=True), dict(n_steps=True, positions=True)], ids=["gaps", "matching", "known"])
+def test_seven_calls_lead_from_fit_to_a_kernel(told, monkeypatch):
+    from hmmop_nb.engine import parallel
+    model = hm.HMMOP([[.3, .7], [.6, .4]], [.5, .5], hm.Gaussian([0., 1.], .3), .4)
+    data = model.sample(20, 8, seed=1)
+    known = {name: getattr(data, name) if value is True else value for name, value in told.items()}
+    paths = []
+
+    def frames(frame):
+        found = []
+        while frame is not None:
+            if frame.f_globals.get("__name__", "").startswith("hmmop_nb."): found.append(frame.f_code.co_name)
+            frame = frame.f_back
+        return found[::-1]
+
+    starting, start = {}, threading.Thread.start
+    def noted(self):
+        starting[self] = frames(sys._getframe(1))
+        start(self)
+    def shares(kernel, *args, **kw):
+        before = starting.get(threading.current_thread(), [])
+        paths.append([*before, *frames(sys._getframe(1)), "in_shares", getattr(kernel, "__name__", "kernel")])
+        return original(kernel, *args, **kw)
+    original = parallel.in_shares
+    monkeypatch.setattr(threading.Thread, "start", noted)
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("hmmop_nb") and hasattr(module, "in_shares"): monkeypatch.setattr(module, "in_shares", shares)
+    hm.fit(data.sequences, emission=model.emission, draws=3, warmup=2, chains=2, seed=1, progress=False, **known)
+    sweeps = [path for path in paths if "step" in path and "init" not in path]
+    assert sweeps and sweeps[0][0] == "fit"
+    assert max(len(path) - 1 for path in sweeps) <= 7, max(sweeps, key=len)
