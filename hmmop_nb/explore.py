@@ -15,13 +15,13 @@ import numpy as np
 from .lab.chains import cyclic_multipartite
 from .fit import fit
 from .gaps import gap_law
-from .engine.plot import METHOD_COLORS, plot_matrix, plot_omission
+from .engine.plot import METHOD_COLORS, frame_slider, plot_matrix, plot_omission
 from hmmop_nb.model import (
     HMMOP, BernoulliOmission, Categorical, MarkovOmission, PerSequenceOmission, l1_distance
 )
 from .engine.checks import check_psi, check_stochastic
 from hmmop_nb.transforms import (
-    admissible_psi, compose, frame_slider, nearest_stochastic, plot_thinned, thin
+    admissible_psi, compose, nearest_stochastic, plot_thinned, thin
 )
 
 # %% ../nbs/11_explore.ipynb #6903ca74

@@ -4,112 +4,126 @@
 
 # %% auto #0
 __all__ = ['thin', 'thin_start', 'unthin', 'compose', 'stationary', 'thin_finite', 'infer_psi', 'admissible_psi',
-           'nearest_stochastic', 'unthin_se', 'thin_bursty', 'plot_thinned', 'frame_slider']
+           'nearest_stochastic', 'unthin_se', 'thin_bursty', 'plot_thinned']
 
-# %% ../nbs/01_transforms.ipynb #2df4edd5
+# %% ../nbs/01_transforms.ipynb #337fbe84
 #| code-fold: true
-import base64
-import html
-import io
+from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
-from .model import MarkovOmission, l1_distance
 from hmmop_nb.engine.checks import (
-    as_floats, check_finite, check_probabilities, check_psi, check_stochastic, check_visible,
-    first_place
+    Numbers, as_floats, check_finite, check_probabilities, check_psi, check_stochastic,
+    check_visible, first_place
 )
 from .engine.plot import plot_matrix
+from .model import MarkovOmission, l1_distance
 
-# %% ../nbs/01_transforms.ipynb #0a4e59fe
+# %% ../nbs/01_transforms.ipynb #4fce0e70
 def _psi_rows(psi, T, name="psi", below_one=False):
-    "Omission probabilities for the states of `T`, `(..., S)`; a scalar or a trailing axis of length 1 is spread over the states."
-    psi, n_states = as_floats(psi, name), T.shape[-1]
-    if psi.ndim and psi.shape[-1] not in (1, n_states):
-        raise ValueError(f"{name}: expected a number or one entry for each of {n_states} states on the last axis, got shape {psi.shape}")
-    if psi.ndim < 2: psi = check_psi(psi, n_states, name)
-    check_finite(psi, name, lambda x: (x >= 0) & (x <= 1), "lie between 0 and 1")
-    if below_one: check_finite(psi, name, lambda x: x < 1, "be below 1: a state that is never observed cannot be recovered, remove it first")
+    "Omission probabilities for the states of `T`, `(..., S)`; one for all is spread over them."
+    psi = as_floats(psi, name)
+    S = T.shape[-1]
+    if psi.ndim and psi.shape[-1] not in (1, S):
+        raise ValueError(f"{name}: expected a number or one entry for each of {S} states on the "
+                         f"last axis, got shape {psi.shape}")
+    if psi.ndim < 2: psi = check_psi(psi, S, name)
+    def possible(x): return (x >= 0) & (x <= 1)
+    check_finite(psi, name, possible, "lie between 0 and 1")
+    if below_one:
+        def visible(x): return x < 1
+        check_finite(psi, name, visible, "be below 1: a state that is never observed cannot be "
+                                         "recovered, remove it first")
     try: np.broadcast_shapes(T.shape[:-2], psi.shape[:-1])
-    except ValueError: raise ValueError(f"{name}: its shape {psi.shape} does not fit a stack of matrices of shape {T.shape}") from None
-    return np.broadcast_to(psi, psi.shape[:-1] + (n_states,))
+    except ValueError:
+        raise ValueError(f"{name}: its shape {psi.shape} does not fit a stack of matrices of "
+                         f"shape {T.shape}") from None
+    return np.broadcast_to(psi, psi.shape[:-1] + (S,))
 
 def _start_rows(start, T):
     "Law of the first latent state, `(..., S)`, for the states of `T`."
     start = check_probabilities(start, "start")
-    if start.shape[-1] != T.shape[-1]: raise ValueError(f"start: expected {T.shape[-1]} entries, one for each state, got shape {start.shape}")
+    S = T.shape[-1]
+    if start.shape[-1] != S:
+        raise ValueError(f"start: expected {S} entries, one for each state, "
+                         f"got shape {start.shape}")
     return start
 
-# %% ../nbs/01_transforms.ipynb #4fce0e70
+# %% ../nbs/01_transforms.ipynb #b6ef077e
 def thin(
-    T, # Latent transition matrix, or a stack `(..., S, S)`
-    psi, # Omission probability: scalar, `(S,)`, or a stack `(..., S)`
-): # Transition matrix of the observed chain, `(..., S, S)`
+    T: Numbers, # Latent transition matrix, or a stack `(..., S, S)`
+    psi: Numbers, # Omission probability: scalar, `(S,)`, or a stack `(..., S)`
+) -> np.ndarray: # Transition matrix of the observed chain, `(..., S, S)`
     "Transition matrix of what is left of a chain when visits are omitted with probability `psi`."
     T = check_stochastic(T)
     psi = _psi_rows(psi, T)
     if (psi == 1).any():
         stack = np.broadcast_shapes(T.shape[:-2], psi.shape[:-1])
-        Ts, psis = np.broadcast_to(T, stack + T.shape[-2:]), np.broadcast_to(psi, stack + psi.shape[-1:])
+        Ts = np.broadcast_to(T, stack + T.shape[-2:])
+        psis = np.broadcast_to(psi, stack + psi.shape[-1:])
         for at in np.ndindex(stack): check_visible(Ts[at], psis[at])
     return _thin(T, psi)
 
 def _thin(T, psi):
     psi = psi[..., None, :]
     R = np.linalg.solve(np.eye(T.shape[-1]) - T * psi, T * (1 - psi))
-    # In exact arithmetic both lines below do nothing; they keep rounding from leaving a -1e-18 behind.
+    # In exact arithmetic both lines below do nothing; they keep rounding from leaving a -1e-18.
     R = np.maximum(R, 0)
     return R / R.sum(-1, keepdims=True)
 
 # %% ../nbs/01_transforms.ipynb #85d2b448
 def thin_start(
-    start, # Law of the first latent state, `(S,)` or `(..., S)`
-    T, # Latent transition matrix, or a stack `(..., S, S)`
-    psi, # Omission probability: scalar, `(S,)`, or a stack `(..., S)`
-): # Law of the first observed state, `(..., S)`
-    "Law of the first observed state, when the latent chain begins with `start` and no end is in sight."
+    start: Numbers, # Law of the first latent state, `(S,)` or `(..., S)`
+    T: Numbers, # Latent transition matrix, or a stack `(..., S, S)`
+    psi: Numbers, # Omission probability: scalar, `(S,)`, or a stack `(..., S)`
+) -> np.ndarray: # Law of the first observed state, `(..., S)`
+    "Law of the first observed state, when the latent chain begins with `start` and never ends."
     R = thin(T, psi)
-    psi, start = _psi_rows(psi, R), _start_rows(start, R)
+    psi = _psi_rows(psi, R)
+    start = _start_rows(start, R)
     return start * (1 - psi) + ((start * psi)[..., None, :] @ R)[..., 0, :]
 
 # %% ../nbs/01_transforms.ipynb #1d236c69
 def _rescale(T, c, hint):
-    "`T (C + (I - C) T)^-1` with `C = diag(c)`, stacks allowed; `hint` completes the error when the inverse does not exist."
+    "`T (C + (I - C) T)^-1` with `C = diag(c)`, stacks allowed; `hint` completes the error."
     c = c[..., :, None]
     M = c * np.eye(T.shape[-1]) + (1 - c) * T
     try: out = np.linalg.solve(M.swapaxes(-1, -2), T.swapaxes(-1, -2)).swapaxes(-1, -2)
     except np.linalg.LinAlgError: out = np.full(M.shape, np.inf)
-    if not np.abs(out).max() < 1e12: raise ValueError(f"psi: no latent chain fits, the matrix to invert is singular; {hint}")
+    if not np.abs(out).max() < 1e12:
+        raise ValueError("psi: no latent chain fits, the matrix to invert is singular; " + hint)
     return np.ascontiguousarray(out)
 
 def _unit_rows(R, name):
     "A finite square matrix or stack whose rows sum to one; entries may be negative."
     R = as_floats(R, name)
-    if R.ndim < 2 or R.shape[-1] != R.shape[-2]: raise ValueError(f"{name}: expected a square matrix (S, S), got shape {R.shape}")
+    if R.ndim < 2 or R.shape[-1] != R.shape[-2]:
+        raise ValueError(f"{name}: expected a square matrix (S, S), got shape {R.shape}")
     total = R.sum(-1)
     bad = ~(np.abs(total - 1) < 1e-6)
-    if bad.any(): raise ValueError(f"{name}: row {first_place(bad)} sums to {total[bad][0]:.6g}, not 1; divide counts by their row sums, "
-                                   "and leave out states that were never seen")
+    if bad.any():
+        raise ValueError(f"{name}: row {first_place(bad)} sums to {total[bad][0]:.6g}, not 1; "
+                         "divide counts by their row sums, and leave out states that were "
+                         "never seen")
     return R
 
 # %% ../nbs/01_transforms.ipynb #bbcb0244
 def unthin(
-    R, # Observed transition matrix, or a stack `(..., S, S)`; rows sum to one, entries may be negative
-    psi, # Omission probability below 1: scalar, `(S,)`, or a stack `(..., S)`
-): # Latent transition matrix, raw: it has negative entries when `psi` does not fit `R`
+    R: Numbers, # Observed transition matrix `(..., S, S)`; rows sum to one, entries may be negative
+    psi: Numbers, # Omission probability below 1: scalar, `(S,)`, or a stack `(..., S)`
+) -> np.ndarray: # Latent transition matrix, raw: negative entries when `psi` does not fit `R`
     "The latent transition matrix whose thinning by `psi` is `R`."
     R = _unit_rows(R, "R")
     psi = _psi_rows(psi, R, below_one=True)
-    return _rescale(R, 1 - psi, "try a smaller psi (admissible_psi(R) gives the range that works)")
+    hint = "try a smaller psi (admissible_psi(R) gives the range that works)"
+    return _rescale(R, 1 - psi, hint)
 
 # %% ../nbs/01_transforms.ipynb #08aa6f7e
 def compose(
-    T, # Latent transition matrix, or a stack `(..., S, S)`
-    psi_true, # Omission probability that made the data, below 1
-    psi_assumed, # Omission probability that the analyst believes, below 1
-): # What `unthin` returns from perfect data and the wrong `psi`
+    T: Numbers, # Latent transition matrix, or a stack `(..., S, S)`
+    psi_true: Numbers, # Omission probability that made the data, below 1
+    psi_assumed: Numbers, # Omission probability that the analyst believes, below 1
+) -> np.ndarray: # What `unthin` returns from perfect data and the wrong `psi`
     "What is reconstructed when `T` was thinned by `psi_true` and unthinned by `psi_assumed`."
     T = check_stochastic(T)
     true = _psi_rows(psi_true, T, "psi_true", below_one=True)
@@ -118,24 +132,28 @@ def compose(
 
 # %% ../nbs/01_transforms.ipynb #a2d71de6
 def stationary(
-    T, # Transition matrix `(S, S)` with one closed class; transient states are fine
-): # The stationary law `(S,)`
+    T: Numbers, # Transition matrix `(S, S)` with one closed class; transient states are fine
+) -> np.ndarray: # The stationary law `(S,)`
     "The stationary law of a chain, accurate entry by entry."
+    from scipy.sparse.csgraph import connected_components
     T = check_stochastic(T)
-    if T.ndim != 2: raise ValueError(f"T: expected one matrix (S, S), got a stack of shape {T.shape}")
+    if T.ndim != 2:
+        raise ValueError(f"T: expected one matrix (S, S), got a stack of shape {T.shape}")
     n_classes, label = connected_components(T > 0, connection="strong")
-    leaves = [(T[label == c][:, label != c] > 0).any() for c in range(n_classes)]
-    closed = [np.flatnonzero(label == c) for c in range(n_classes) if not leaves[c]]
+    classes = [np.flatnonzero(label == c) for c in range(n_classes)]
+    closed = [inside for inside in classes if not np.delete(T[inside], inside, 1).any()]
     if len(closed) > 1:
-        raise ValueError(f"T: has {len(closed)} closed classes, so its stationary law is not unique (no way between states "
-                         f"{closed[0][0]} and {closed[1][0]}); pass the block T[np.ix_(c, c)] of one class c")
+        raise ValueError(f"T: has {len(closed)} closed classes, so its stationary law is not "
+                         f"unique (no way between states {closed[0][0]} and {closed[1][0]}); "
+                         "pass the block T[np.ix_(c, c)] of one class c")
     pi = np.zeros(len(T))
     pi[closed[0]] = _reduce(T[np.ix_(closed[0], closed[0])])
     return pi
 
 def _reduce(T):
     "Stationary law of an irreducible chain by state reduction."
-    A, pi = T.copy(), np.ones(len(T))
+    A = T.copy()
+    pi = np.ones(len(T))
     for k in range(len(A) - 1, 0, -1):
         A[:k, k] /= A[k, :k].sum()
         A[:k, :k] += np.outer(A[:k, k], A[k, :k])
@@ -144,17 +162,22 @@ def _reduce(T):
 
 # %% ../nbs/01_transforms.ipynb #ae963b10
 def _cut_series(T, psi, m):
+    "The sum of the first `m` terms of the series of `thin`."
     TD, TK = np.broadcast_arrays(T * psi[..., None, :], T * (1 - psi)[..., None, :])
     S = T.shape[-1]
     block = np.zeros(TD.shape[:-2] + (2 * S, 2 * S))
-    block[..., :S, :S], block[..., :S, S:], block[..., S:, S:] = TD, TK, np.eye(S)
+    block[..., :S, :S] = TD
+    block[..., :S, S:] = TK
+    block[..., S:, S:] = np.eye(S)
     return np.linalg.matrix_power(block, m)[..., :S, S:]
 
 def _pooled(T, psi, n_steps, start):
+    "Expected observed transitions in a sequence of `n_steps`."
     visits = [start]
     for _ in range(n_steps - 2): visits.append((visits[-1][..., None, :] @ T)[..., 0, :])
     TD, TK = T * psi[..., None, :], T * (1 - psi)[..., None, :]
-    A, E = 0 * TK, 0
+    A = 0 * TK
+    E: Any = 0 # takes the shape of the stack
     for p in visits[::-1]:
         A = TK + TD @ A
         E = E + ((1 - psi) * p)[..., :, None] * A
@@ -162,49 +185,63 @@ def _pooled(T, psi, n_steps, start):
 
 # %% ../nbs/01_transforms.ipynb #e8ea4f2f
 def thin_finite(
-    T, # Latent transition matrix, or a stack `(..., S, S)`
-    psi, # Omission probability: scalar, `(S,)`, or a stack `(..., S)`
-    n_steps, # Latent length of a sequence, at least 2
-    start=None, # Law of the first latent state; if given, the exact law of the pooled transitions
-): # Row-normalised `(..., S, S)`
-    "Observed transitions in sequences of `n_steps` latent steps: the cut series, or with `start` the pooled law."
+    T: Numbers, # Latent transition matrix, or a stack `(..., S, S)`
+    psi: Numbers, # Omission probability: scalar, `(S,)`, or a stack `(..., S)`
+    n_steps: int, # Latent length of a sequence, at least 2
+    start: Numbers | None = None, # Law of the first latent state; if given, the exact pooled law
+) -> np.ndarray: # Row-normalised `(..., S, S)`
+    "Observed transitions in finite sequences: the cut series, or with `start` the pooled law."
     T = check_stochastic(T)
     psi = _psi_rows(psi, T)
     if not isinstance(n_steps, (int, np.integer)) or n_steps < 2:
-        raise ValueError(f"n_steps: is {n_steps!r}, but must be a whole number of at least 2, or there is no transition")
-    A = _cut_series(T, psi, n_steps - 1) if start is None else _pooled(T, psi, n_steps, _start_rows(start, T))
+        raise ValueError(f"n_steps: is {n_steps!r}, but must be a whole number of at least 2, or "
+                         "there is no transition")
+    if start is None: A = _cut_series(T, psi, n_steps - 1)
+    else: A = _pooled(T, psi, n_steps, _start_rows(start, T))
     total = A.sum(-1, keepdims=True)
     if (total == 0).any():
         state = np.argwhere(total[..., 0] == 0)[0][-1]
-        raise ValueError(f"n_steps: no observed transition can leave state {state} within {n_steps} steps; use more steps or lower psi")
+        raise ValueError(f"n_steps: no observed transition can leave state {state} within "
+                         f"{n_steps} steps; use more steps or lower psi")
     return A / total
 
 # %% ../nbs/01_transforms.ipynb #d45b6b15
-def infer_psi(
-    R, # Observed transition matrix `(S, S)`, exact or estimated
-    T, # Latent transition matrix `(S, S)`, known
-    by_state=False, # One `psi` for each state instead of one for all
-): # Omission probability, a float or `(S,)`
-    "The omission probability that turns `T` into `R`, by least squares over all entries."
-    R, T = check_stochastic(R, "R"), check_stochastic(T)
-    if R.ndim != 2 or R.shape != T.shape: raise ValueError(f"R: shape {R.shape} does not match T with shape {T.shape}")
-    if not by_state:
-        A = T @ R - T
-        if np.abs(A).max() < 1e-12: raise ValueError("T: thinning does not change it (T @ R equals T), so psi cannot be inferred")
-        return float(np.clip((A * (R - T)).sum() / (A * A).sum(), 0, 1))
+def _psi_by_state(R, T):
+    "One omission probability for each state, by least squares."
     B = R - np.eye(len(R))
-    gram, moment = (T.T @ T) * (B @ B.T), ((T.T @ (R - T)) * B).sum(1)
+    gram = (T.T @ T) * (B @ B.T)
+    moment = ((T.T @ (R - T)) * B).sum(1)
     scale = np.sqrt(np.diag(gram))
     if (scale < 1e-12).any():
-        raise ValueError(f"T: state {np.argmin(scale)} is never entered or never left, so its psi cannot be inferred; use by_state=False")
-    if np.linalg.cond(gram / np.outer(scale, scale)) > 1e13: raise ValueError("T: its columns do not tell the states' psi apart; use by_state=False")
+        raise ValueError(f"T: state {np.argmin(scale)} is never entered or never left, so its psi "
+                         "cannot be inferred; use by_state=False")
+    if np.linalg.cond(gram / np.outer(scale, scale)) > 1e13:
+        raise ValueError("T: its columns do not tell the states' psi apart; use by_state=False")
     return np.clip(np.linalg.solve(gram / scale[:, None], moment / scale), 0, 1)
+
+# %% ../nbs/01_transforms.ipynb #913ba708
+def infer_psi(
+    R: Numbers, # Observed transition matrix `(S, S)`, exact or estimated
+    T: Numbers, # Latent transition matrix `(S, S)`, known
+    by_state: bool = False, # One `psi` for each state instead of one for all
+) -> Any: # Omission probability, a float or `(S,)`
+    "The omission probability that turns `T` into `R`, by least squares over all entries."
+    R = check_stochastic(R, "R")
+    T = check_stochastic(T)
+    if R.ndim != 2 or R.shape != T.shape:
+        raise ValueError(f"R: shape {R.shape} does not match T with shape {T.shape}")
+    if by_state: return _psi_by_state(R, T)
+    A = T @ R - T
+    if np.abs(A).max() < 1e-12:
+        raise ValueError("T: thinning does not change it (T @ R equals T), so psi cannot be "
+                         "inferred; use another T, or known lengths")
+    return float(np.clip((A * (R - T)).sum() / (A * A).sum(), 0, 1))
 
 # %% ../nbs/01_transforms.ipynb #a1711435
 def admissible_psi(
-    R, # Observed transition matrix `(S, S)`
-    tol=1e-9, # Negative entries up to this size count as rounding
-): # `(lo, hi)`: `lo` is 0; `hi` is 1.0 if nothing below 1 - 1e-6 can be excluded
+    R: Numbers, # Observed transition matrix `(S, S)`
+    tol: float = 1e-9, # Negative entries up to this size count as rounding
+) -> tuple[float, float]: # `(0, hi)`; `hi` is 1.0 if nothing below 1 - 1e-6 can be excluded
     "The interval of constant `psi` for which `unthin(R, psi)` is a stochastic matrix."
     R = check_stochastic(R, "R")
     if R.ndim != 2: raise ValueError(f"R: expected one matrix (S, S), got shape {R.shape}")
@@ -212,10 +249,12 @@ def admissible_psi(
     if _fits(R, hi, tol): return 0.0, 1.0
     for _ in range(50):
         middle = (lo + hi) / 2
-        lo, hi = (middle, hi) if _fits(R, middle, tol) else (lo, middle)
+        if _fits(R, middle, tol): lo = middle
+        else: hi = middle
     return 0.0, lo
 
 def _fits(R, p, tol):
+    "Whether `unthin(R, p)` is a stochastic matrix, up to rounding."
     I = np.eye(len(R))
     try: rate = np.linalg.solve(((1 - p) * I + p * R).T, (R - I).T).T # (T - I) / (1 - p)
     except np.linalg.LinAlgError: return False
@@ -224,11 +263,12 @@ def _fits(R, p, tol):
 
 # %% ../nbs/01_transforms.ipynb #f7746046
 def nearest_stochastic(
-    T, # Rows to project, any array `(..., S)`
-): # Same shape; rows are probabilities
+    T: Numbers, # Rows to project, any array `(..., S)`
+) -> np.ndarray: # Same shape; rows are probabilities
     "The stochastic matrix nearest to `T`: each row projected on the probability simplex."
     T = check_finite(as_floats(T, "T"), "T")
-    if T.ndim == 0 or T.shape[-1] == 0: raise ValueError(f"T: expected rows of numbers, got shape {T.shape}")
+    if T.ndim == 0 or T.shape[-1] == 0:
+        raise ValueError(f"T: expected rows of numbers, got shape {T.shape}")
     u = -np.sort(-T, axis=-1)
     theta = (np.cumsum(u, -1) - 1) / np.arange(1, T.shape[-1] + 1)
     k = (u > theta).sum(-1, keepdims=True)
@@ -237,25 +277,31 @@ def nearest_stochastic(
 
 # %% ../nbs/01_transforms.ipynb #2eb747dd
 def unthin_se(
-    R, # Observed transition matrix `(S, S)`, estimated by counting
-    psi, # Omission probability below 1, scalar or `(S,)`
-    counts, # Observed transitions out of each state, `(S,)`
-): # Standard error of each entry of `unthin(R, psi)`
+    R: Numbers, # Observed transition matrix `(S, S)`, estimated by counting
+    psi: Numbers, # Omission probability below 1, scalar or `(S,)`
+    counts: Numbers, # Observed transitions out of each state, `(S,)`
+) -> np.ndarray: # Standard error of each entry of `unthin(R, psi)`
     "Standard errors of an unthinned transition matrix, to first order in the noise of `R`."
-    T = unthin(check_stochastic(R, "R"), psi)
-    psi, counts = _psi_rows(psi, T), as_floats(counts, "counts")
-    if counts.shape != psi.shape: raise ValueError(f"counts: expected one total for each of {len(T)} states, got shape {counts.shape}")
-    check_finite(counts, "counts", lambda x: x > 0, "be above 0; leave out states that were never seen")
+    R = check_stochastic(R, "R")
+    T = unthin(R, psi)
+    psi = _psi_rows(psi, T)
+    counts = as_floats(counts, "counts")
+    if counts.shape != psi.shape:
+        raise ValueError(f"counts: expected one total for each of {len(T)} states, "
+                         f"got shape {counts.shape}")
+    def seen(x): return x > 0
+    check_finite(counts, "counts", seen, "be above 0; leave out states that were never seen")
     I = np.eye(len(T))
-    A, B = I - T * psi, (I - psi[:, None] * T) / (1 - psi)[:, None]
+    A = I - T * psi
+    B = (I - psi[:, None] * T) / (1 - psi)[:, None]
     return np.sqrt(np.maximum((A**2 / counts) @ (R @ B**2 - T**2), 0))
 
 # %% ../nbs/01_transforms.ipynb #f3031f5c
 def thin_bursty(
-    T, # Latent transition matrix, or a stack `(..., S, S)`
-    keep, # Long-run share of visits that are seen, strictly between 0 and 1
-    epsilon, # Extra probability to see again after seeing; 0 is memoryless
-): # Transition matrix of the observed chain
+    T: Numbers, # Latent transition matrix, or a stack `(..., S, S)`
+    keep: float, # Long-run share of visits that are seen, strictly between 0 and 1
+    epsilon: float, # Extra probability to see again after seeing; 0 is memoryless
+) -> np.ndarray: # Transition matrix of the observed chain
     "Observed chain when omission has memory (`MarkovOmission`)."
     T = check_stochastic(T)
     stay, back = MarkovOmission(keep, epsilon).rates().values()
@@ -265,38 +311,15 @@ def thin_bursty(
 
 # %% ../nbs/01_transforms.ipynb #d21e6dfa
 def plot_thinned(
-    T, # Latent transition matrix `(S, S)`
-    psi, # Omission probability, scalar or `(S,)`
-): # The figure; the caller closes it
+    T: Numbers, # Latent transition matrix `(S, S)`
+    psi: Numbers, # Omission probability, scalar or `(S,)`
+) -> Any: # The matplotlib figure; the caller closes it
     "Draw a transition matrix beside what is seen of it."
+    import matplotlib.pyplot as plt
     R = thin(T, psi)
     fig, axes = plt.subplots(1, 2, figsize=(5, 2.7), layout="constrained")
     top = float(np.max(T))
     plot_matrix(T, ax=axes[0], title="latent $T$", vmax=top)
-    plot_matrix(R, ax=axes[1], title=f"observed $R$: L1 distance {l1_distance(R, T):.2f}", vmax=top)
+    distance = l1_distance(R, T)
+    plot_matrix(R, ax=axes[1], title=f"observed $R$: L1 distance {distance:.2f}", vmax=top)
     return fig
-
-# %% ../nbs/01_transforms.ipynb #c32ccf89
-def frame_slider(
-    figures, # matplotlib figures, one for each position of the slider; they are closed
-    labels, # A short label for each
-    name="frame", # What the slider changes, for the label and for screen readers
-    dpi=72, # Resolution of the frames
-    first=0, # Frame that is shown at the beginning
-): # An IPython `HTML` object that works without a kernel and without a network
-    "Show figures behind a slider on a static page."
-    from IPython.display import HTML
-    figures, labels = list(figures), [html.escape(str(label)) for label in labels]
-    if not figures or len(figures) != len(labels): raise ValueError(f"labels: {len(labels)} of them for {len(figures)} figures; give one each")
-    if not 0 <= first < len(figures): raise ValueError(f"first: there is no frame {first}; they are 0 to {len(figures) - 1}")
-    frames = []
-    for i, (fig, label) in enumerate(zip(figures, labels)):
-        png = io.BytesIO()
-        fig.savefig(png, format="png", dpi=dpi, metadata={"Software": None})
-        plt.close(fig)
-        frames.append(f'<img alt="{html.escape(name)} {label}" data-label="{label}" style="display:{"block" if i == first else "none"}" '
-                      f'src="data:image/png;base64,{base64.b64encode(png.getvalue()).decode()}">')
-    script = ("const box=this.closest('.frame-slider');box.querySelectorAll('img').forEach((m,i)=>{m.style.display=i==this.value?'block':'none';"
-              "if(i==this.value)box.querySelector('output').value=m.dataset.label})")
-    return HTML(f'<div class="frame-slider"><label>{html.escape(name)} <input type="range" min="0" max="{len(frames) - 1}" value="{first}" step="1" '
-                f'oninput="{script}"></label> <output>{labels[first]}</output>{"".join(frames)}</div>')

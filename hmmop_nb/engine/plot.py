@@ -53,11 +53,9 @@ def shades(
 # %% ../../nbs/engine/plot.ipynb #44a4870a
 def draw_visit(ax, x, y, color, name):
     "A dot with the name of its state; without a name an empty circle."
-    if name is None:
-        ax.scatter(x, y, s=430, color="none", edgecolor="0.75", linestyle=":", zorder=2)
-    else:
-        ax.scatter(x, y, s=430, color=color, edgecolor=color, linestyle="-", zorder=2)
-        ax.text(x, y, name, ha="center", va="center", fontsize=8, zorder=3)
+    if name: ax.scatter(x, y, s=430, color=color, edgecolor=color, linestyle="-", zorder=2)
+    else: ax.scatter(x, y, s=430, color="none", edgecolor="0.75", linestyle=":", zorder=2)
+    ax.text(x, y, name, ha="center", va="center", fontsize=8, zorder=3)
 
 # %% ../../nbs/engine/plot.ipynb #7819aee6
 def plot_omission(
@@ -76,7 +74,7 @@ def plot_omission(
     ax.plot([0, len(states) - 1], [2, 2], color="0.75", lw=1, zorder=1)
     for t, s in enumerate(states.tolist()):
         draw_visit(ax, t, 2, colors[t], names[s])
-        draw_visit(ax, t, 1, colors[t], names[s] if t in positions else None)
+        draw_visit(ax, t, 1, colors[t], names[s] if t in positions else "")
     for k, t in enumerate(positions):
         ax.plot([t, k], [.78, .22], color="0.75", lw=.8, zorder=1)
         draw_visit(ax, k, 0, colors[t], names[int(states[t])])
