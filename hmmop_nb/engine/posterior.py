@@ -12,52 +12,18 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .checks import Numbers, as_floats, first_place
+from .checks import Numbers, as_floats, first_place, set_fields
+from .emissions import FAMILIES, emission_arrays, make_emission
 from .files import FORMAT_VERSION, as_plain, read_npz, write_npz
-from .plot import METHOD_COLORS, plot_matrix
+from .plot import plot_matrix, shades
 from ..model import HMMOP
-from .emissions import Categorical, Gaussian, Poisson
 
 # %% auto #0
-__all__ = ['FAMILIES', 'Kind', 'emission_arrays', 'make_emission', 'as_given', 'is_given', 'Draws', 'median_rows', 'Summary',
-           'Posterior']
-
-# %% ../../nbs/engine/posterior.ipynb #ab732bcf
-#| code-fold: true
-class Kind(NamedTuple):
-    "A family of emissions: its class, and the names of its parameters."
-    make: type
-    parameters: tuple[str, ...]
-
-FAMILIES = {
-    "gaussian": Kind(Gaussian, ("means", "scales")),
-    "categorical": Kind(Categorical, ("probs",)),
-    "poisson": Kind(Poisson, ("rates",)),
-}
-
-def emission_arrays(
-    emission: Any, # An emission object
-) -> tuple[str, dict[str, np.ndarray]]: # Of an object of another class: `"custom"` and nothing
-    "The name of the family of an emission object, and its arrays by name."
-    for family, kind in FAMILIES.items():
-        if isinstance(emission, kind.make):
-            return family, {name: getattr(emission, name) for name in kind.parameters}
-    return "custom", {}
-
-def make_emission(
-    family: str, # Name of the family
-    arrays: dict[str, np.ndarray], # Its parameters by name
-) -> Any: # `Gaussian`, `Categorical` or `Poisson`
-    "An emission object from the name of its family and its arrays."
-    kind = FAMILIES[family]
-    values = {name: np.asarray(arrays[name], float) for name in kind.parameters}
-    if family == "categorical":
-        values["probs"] = values["probs"] / values["probs"].sum(-1, keepdims=True)
-    return kind.make(**values)
+__all__ = ['as_given', 'is_given', 'Draws', 'median_rows', 'Summary', 'Posterior']
 
 # %% ../../nbs/engine/posterior.ipynb #97a6523c
 def as_draws(
@@ -161,19 +127,18 @@ def check_parts(self) -> None:
                          f"got shape {T.shape}; add axes with T[None, None] to a single matrix")
     lead = T.shape[:2]
     by_state = T.shape[:3]
-    def put(name, value): object.__setattr__(self, name, value) # the fields are frozen
-    put("T", as_draws(T, "T", T.shape))
+    set_fields(self, T=as_draws(T, "T", T.shape))
     check_rows(T)
-    put("start", as_draws(self.start, "start", by_state))
-    put("psi", as_draws(self.psi, "psi", by_state))
-    put("log_density", as_draws(self.log_density, "log_density", lead))
-    put("emission", {name: as_draws(x, f"emission[{name!r}]", by_state, more=True)
-                     for name, x in self.emission.items()})
-    put("extra", {name: as_draws(x, f"extra[{name!r}]", lead, more=True)
-                  for name, x in self.extra.items()})
-    put("stats", {name: as_draws(x, f"stats[{name!r}]", lead)
-                  for name, x in self.stats.items()})
-    put("info", as_plain(self.info))
+    set_fields(
+        self, start=as_draws(self.start, "start", by_state),
+        psi=as_draws(self.psi, "psi", by_state),
+        log_density=as_draws(self.log_density, "log_density", lead),
+        emission={name: as_draws(x, f"emission[{name!r}]", by_state, more=True)
+                  for name, x in self.emission.items()},
+        extra={name: as_draws(x, f"extra[{name!r}]", lead, more=True)
+               for name, x in self.extra.items()},
+        stats={name: as_draws(x, f"stats[{name!r}]", lead) for name, x in self.stats.items()},
+        info=as_plain(self.info))
     check_names(self)
     check_state_axes(self)
 
@@ -431,18 +396,6 @@ def summary(
     head = headline(columns, remark)
     if given: head += f"; given: {', '.join(given)}"
     return Summary(columns, head)
-
-# %% ../../nbs/engine/posterior.ipynb #60f744d5
-#| code-fold: true
-def shades(method, n):
-    "`n` shades of the colour of a method, light to dark."
-    colors = {name.lower(): color for name, color in METHOD_COLORS.items()}
-    color = colors.get(str(method).lower(), "#4d4d4d")
-    base = np.array([int(color[i:i + 2], 16) for i in (1, 3, 5)]) / 255
-    if n == 1: return [tuple(base)]
-    lighter = [base + (1 - base) * .8 * w for w in np.linspace(.8, -.8, n) if w > 0]
-    darker = [base * (1 + .8 * w) for w in np.linspace(.8, -.8, n) if w <= 0]
-    return [tuple(shade) for shade in lighter + darker]
 
 # %% ../../nbs/engine/posterior.ipynb #7db42348
 def traced_entries(self, entries: int | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
