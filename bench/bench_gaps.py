@@ -16,7 +16,9 @@ import numpy as np
 from arviz_stats.base import array_stats
 
 import hmmop_nb as hm
-from hmmop_nb.gaps import Target, bridge_counts, collapsed_update
+from hmmop_nb.engine.hamiltonian import Target, collapsed_update
+from hmmop_nb.engine.stretches import free_stretches
+from hmmop_nb.gaps import bridge_counts
 from hmmop_nb.transforms import nearest_stochastic, unthin
 
 WHAT = "1,000 effective draws of T, keep 0.2"
@@ -39,7 +41,7 @@ def problem(keep=.2):
 def collapsed(n, f, start, psi, T, chain, sweeps, warmup):
     "Draws of the collapsed sampler, and the seconds they took after warm-up."
     concentrations = np.vstack([np.ones_like(T), np.zeros(len(T))])
-    target = Target(concentrations, start, psi, n * 1., f * 1.)
+    target = Target(concentrations, start, psi, free_stretches(n, f))
     rows, tuning, key, draws = np.log(np.vstack([T, start])), None, np.uint64(chain), []
     for sweep in range(warmup + sweeps):
         if sweep == warmup: begin = time.perf_counter()

@@ -15,8 +15,8 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 import numpy as np
 
 import hmmop_nb as hm
-from hmmop_nb.gaps import CollapsedSampler
-from hmmop_nb.matching import MatchingSampler
+from hmmop_nb.gaps import FreeSampler
+from hmmop_nb.matching import TiedSampler
 
 OUT = Path(__file__).resolve().parents[1] / "nbs" / "results" / "trust_long.csv"
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -43,8 +43,8 @@ def watched(kind, every, rows, name):
 def runs(data, model):
     "The two calls to be watched."
     same = dict(emission=model.emission, chains=1, progress=False, seed=2)
-    yield "Gaps", CollapsedSampler, partial(hm.fit_gaps, data.sequences, model.psi, **same)
-    yield "Matching", MatchingSampler, partial(hm.fit_matching, data.sequences, data.n_steps,
+    yield "Gaps", FreeSampler, partial(hm.fit_gaps, data.sequences, model.psi, **same)
+    yield "Matching", TiedSampler, partial(hm.fit_matching, data.sequences, data.n_steps,
                                                psi=model.psi, **same)
 
 

@@ -23,7 +23,8 @@ from .engine.messages import smooth
 from .engine.posterior import Posterior
 from .engine.problem import Counts, Prior, Problem, Theta, first_theta, log_prior, pose
 from .engine.random import Stream, as_key, sweep_rng
-from .gaps import expected_latent, observed_chain
+from .engine.stretches import observed_chain
+from .gaps import expected_latent
 from .known_gaps import describe, unthin_theta
 from .model import HMMOP
 

@@ -6,13 +6,11 @@
 #| code-fold: true
 from __future__ import annotations
 
-import math
 import os
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.special import expit, gammaln, logit, wrightomega
 
 from hmmop_nb.engine.checks import (
     Data, Numbers, Seed, check_psi, check_stochastic, check_visible, first_place, whole
@@ -22,19 +20,19 @@ from .engine.lattice import explain_impossible
 from .engine.messages import Paths, draw_paths, layout
 from .engine.parallel import in_shares
 from .engine.posterior import Posterior
-from hmmop_nb.engine.problem import (
-    Counts, Prior, Problem, Theta, draw_theta, log_alpha_prior, pose, slice_step
-)
+from .engine.problem import Counts, Prior, Problem, Theta, draw_theta, pose
 from .engine.random import Stream, sweep_rng, uniforms
-from .known_gaps import GibbsSampler, Info, State, describe, warm_start
+from .engine.stretches import INNER, free_stretches, observed_chain
+from hmmop_nb.known_gaps import (
+    CollapsedSampler, Drawn, GibbsSampler, Info, State, describe, warm_start
+)
 from .model import Sequences
 from .transforms import thin
 
 # %% auto #0
-__all__ = ['gap_law', 'ObservedChain', 'observed_chain', 'Latent', 'expected_latent', 'Target', 'Tuning', 'first_tuning',
-           'bridge_counts', 'GapTables', 'gap_tables', 'Gaps', 'draw_gaps', 'Update', 'collapsed_update',
-           'draw_concentration', 'GapsSampler', 'AugmentedSampler', 'CollapsedState', 'CollapsedInfo',
-           'CollapsedSampler', 'PaperState', 'PaperInfo', 'share_of_gaps', 'PaperSampler', 'gaps_sampler', 'fit_gaps']
+__all__ = ['gap_law', 'Latent', 'expected_latent', 'bridge_counts', 'GapTables', 'gap_tables', 'Gaps', 'draw_gaps', 'GapsSampler',
+           'AugmentedSampler', 'FreeSampler', 'PaperState', 'PaperInfo', 'share_of_gaps', 'PaperSampler',
+           'gaps_sampler', 'fit_gaps']
 
 # %% ../nbs/04_gaps.ipynb #bedb946d
 def gap_law(
@@ -54,54 +52,6 @@ def gap_law(
         law[..., d] = np.divide(G * (1 - psi), R, out=np.zeros_like(R), where=R > 0)
         G = (G * psi) @ T
     return law
-
-# %% ../nbs/04_gaps.ipynb #1216eb2f
-class ObservedChain(NamedTuple):
-    "The chain of what is seen."
-    V: np.ndarray # `(S, S)` expected visits until one is seen, that one included
-    R: np.ndarray # `(S, S)` transition matrix
-    r0: np.ndarray # `(S,)` law of its first state
-
-# %% ../nbs/04_gaps.ipynb #68b32e30
-INNER = dict(no_cpython_wrapper=True, no_cfunc_wrapper=True) # never called from Python: saves time
-
-@njit(cache=True, error_model="numpy", **INNER)
-def fill_chain(T, start, psi, chain, A):
-    "Fill in an `ObservedChain`; `A` is room to work in."
-    S, (V, R, r0) = len(psi), chain
-    for i in range(S):
-        for j in range(S):
-            A[i, j] = T[i, j] * psi[j]
-            V[i, j] = T[i, j]
-    for k in range(S):
-        leave = 0.
-        for j in range(S): leave += V[k, j] * (1 - psi[j])
-        for j in range(k + 1, S): leave += A[k, j]
-        for j in range(k + 1, S): A[k, j] /= leave
-        for j in range(S): V[k, j] /= leave
-        for i in range(S):
-            c = A[i, k]
-            if i == k or c == 0: continue
-            for j in range(k + 1, S): A[i, j] += c * A[k, j]
-            for j in range(S): V[i, j] += c * V[k, j]
-    for j in range(S): r0[j] = start[j] * (1 - psi[j])
-    for i in range(S):
-        for j in range(S):
-            R[i, j] = V[i, j] * (1 - psi[j])
-            r0[j] += start[i] * psi[i] * R[i, j]
-
-# %% ../nbs/04_gaps.ipynb #678df57e
-@njit(cache=True, error_model="numpy")
-def observed_chain(
-    T: np.ndarray, # Latent transition matrix `(S, S)`
-    start: np.ndarray, # Law of the first latent state `(S,)`
-    psi: np.ndarray, # Omission probabilities `(S,)`
-) -> ObservedChain:
-    "Visits until seen, transition matrix of the observed chain, law of its first state."
-    S = len(psi)
-    chain = ObservedChain(np.empty((S, S)), np.empty((S, S)), np.empty(S))
-    fill_chain(T, start, psi, chain, np.empty((S, S)))
-    return chain
 
 # %% ../nbs/04_gaps.ipynb #e98d56cc
 class LatentWeights(NamedTuple):
@@ -165,251 +115,6 @@ def expected_latent(
         m[s] += start[s] * psi[s] * later
         first[s] = start[s] * ((1 - psi[s]) * q[s] + psi[s] * later)
     return Latent(C, m, first)
-
-# %% ../nbs/04_gaps.ipynb #b2387662
-class Target(NamedTuple):
-    "The density that a Hamiltonian move sees."
-    concentrations: np.ndarray # `(S + 1, S)` rows of `T`, start; two more rows if `psi` is learned
-    start: np.ndarray # `(S,)` the known start; not used if it is learned
-    psi: np.ndarray # `(S,)`; entries that are learned may be anything
-    transitions: np.ndarray # `(S, S)` observed transitions, as floats
-    first: np.ndarray # `(S,)` first observed states, as floats
-
-# %% ../nbs/04_gaps.ipynb #6d620bae
-TOTAL_SD = .1
-TAIL = .05
-
-def shorten(x, alpha):
-    "`z` with `z - c exp(-z) = x`, where `c = TAIL / alpha`."
-    free = alpha > 0
-    x = np.where(free, x, 0.)
-    return np.where(free, x + wrightomega(np.log(TAIL / np.where(free, alpha, 1.)) - x), 0.)
-
-# %% ../nbs/04_gaps.ipynb #c20e8069
-class Space(NamedTuple):
-    "What an evaluation of the density fills in."
-    psi: np.ndarray # `(S,)` omission probabilities
-    x: np.ndarray # `(S + 1, S)` logarithms of the rows, up to their totals
-    slope: np.ndarray # `(S + 1, S)`, `h'(z)`
-    total: np.ndarray # `(S + 1,)`
-    P: np.ndarray # `(S + 1, S)` rows of `T`, then the start
-    chain: ObservedChain
-    weights: LatentWeights
-    C: np.ndarray # `(S + 1, S)` expected latent transitions, then first latent states
-    gradient: np.ndarray # In the coordinates, and of their shape
-
-def space_for(z):
-    "Room for an evaluation at points of this shape."
-    S = z.shape[1]
-    V, R, Q, L, LR = np.empty((5, S, S))
-    r0, q, psi = np.empty((3, S))
-    x, slope, P, C = np.empty((4, S + 1, S))
-    return Space(psi, x, slope, np.empty(S + 1), P, ObservedChain(V, R, r0),
-                 LatentWeights(Q, L, LR, q), C, np.empty(z.shape))
-
-# %% ../nbs/04_gaps.ipynb #08dd356c
-@njit(cache=True, error_model="numpy")
-def lengthen(z, alpha, space):
-    "Fill in `x`, the slope `h'(z)`, the total of each row, and the rows themselves."
-    x, slope, total, P = space.x, space.slope, space.total, space.P
-    for i in range(x.shape[0]):
-        top, weight = -np.inf, 0.
-        for j in range(x.shape[1]):
-            x[i, j], slope[i, j] = -np.inf, 1.
-            if alpha[i, j] == 0: continue
-            bent = TAIL / alpha[i, j] * np.exp(-z[i, j])
-            x[i, j], slope[i, j] = z[i, j] - bent, 1 + bent
-            if x[i, j] > top: top = x[i, j]
-        for j in range(x.shape[1]):
-            P[i, j] = np.exp(x[i, j] - top)
-            weight += P[i, j]
-        for j in range(x.shape[1]): P[i, j] /= weight
-        total[i] = top + np.log(weight) if top > -np.inf else 0.
-
-# %% ../nbs/04_gaps.ipynb #e6eaa917
-@njit(cache=True, error_model="numpy", **INNER)
-def fill_expected(target, space, logs):
-    "Fill in the expected counts; the log-likelihood of `n` and `f`, if `logs` are wanted."
-    psi, P, C, chain, weights = space.psi, space.P, space.C, space.chain, space.weights
-    S, loglik, n, f = len(psi), 0., target.transitions, target.first
-    fill_chain(P, P[S], psi, chain, weights.Q)
-    fill_weights(chain, P[S], psi, n, f, weights)
-    (_, R, r0), (_, L, LR, q) = chain, weights
-    for i in range(S):
-        later = 0.
-        for j in range(S):
-            C[i, j] = P[i, j] * ((1 - psi[j]) * L[i, j] + psi[j] * LR[i, j])
-            later += R[i, j] * q[j]
-            if logs and n[i, j] > 0: loglik += n[i, j] * np.log(R[i, j])
-        C[S, i] = P[S, i] * ((1 - psi[i]) * q[i] + psi[i] * later)
-        if logs and f[i] > 0: loglik += f[i] * np.log(r0[i])
-    return loglik
-
-# %% ../nbs/04_gaps.ipynb #de228177
-@njit(cache=True, error_model="numpy")
-def fill_density(z, target, space, logs):
-    "Fill in the gradient; the log density and the log-likelihood, if `logs` are wanted."
-    psi, x, slope, total = space.psi, space.x, space.slope, space.total
-    P, C, grad, alpha = space.P, space.C, space.gradient, target.concentrations
-    S, learned, learns_psi = len(psi), 0., len(z) > len(psi) + 1
-    for s in range(S):
-        learned += alpha[S, s]
-        psi[s] = target.psi[s]
-        if learns_psi and alpha[S + 1, s] > 0: psi[s] = 1 / (1 + np.exp(-z[S + 1, s]))
-    lengthen(z, alpha, space)
-    for j in range(S): P[S, j] = P[S, j] if learned > 0 else target.start[j]
-    loglik = fill_expected(target, space, logs)
-    density = loglik
-    for s in range(S if learns_psi else 0):
-        a, b, grad[S + 1, s] = alpha[S + 1, s], alpha[S + 2, s], 0.
-        if a == 0: continue
-        density -= a * np.log1p(np.exp(-z[S + 1, s])) + b * np.log1p(np.exp(z[S + 1, s]))
-        visits, seen = a, target.first[s]
-        for i in range(S + 1): visits += C[i, s]
-        for i in range(S): seen += target.transitions[i, s]
-        grad[S + 1, s] = (1 - psi[s]) * visits - seen - b * psi[s]
-    for i in range(S + 1):
-        weight = total[i] / TOTAL_SD**2
-        density -= .5 * (total[i] / TOTAL_SD)**2
-        for j in range(S):
-            grad[i, j] = C[i, j] + alpha[i, j] if alpha[i, j] > 0 else 0.
-            weight += grad[i, j]
-        for j in range(S):
-            if alpha[i, j] == 0: continue
-            rest = grad[i, j] - P[i, j] * weight
-            grad[i, j] = slope[i, j] * rest - (slope[i, j] - 1) / slope[i, j]
-            if logs: density += alpha[i, j] * (x[i, j] - total[i]) + np.log(slope[i, j])
-    return density, loglik
-
-# %% ../nbs/04_gaps.ipynb #88fe41bc
-class Density(NamedTuple):
-    "The collapsed density at a point."
-    log_density: float # Up to a constant
-    gradient: np.ndarray # Of the same shape as the coordinates
-    log_likelihood: float # Of observed transitions and first states
-
-def collapsed_log_density_and_gradient(z, target):
-    "Log density of coordinates `z`: rows of `T`, the start, logits of `psi` if some are learned."
-    space = space_for(z)
-    log_density, log_likelihood = fill_density(z, target, space, True)
-    return Density(log_density, space.gradient, log_likelihood)
-
-# %% ../nbs/04_gaps.ipynb #3e24f6d6
-@njit(cache=True, nogil=True, error_model="numpy")
-def leapfrog(z, p, target, step, inverse_mass, leaps, space):
-    "Follow the dynamics from `z`, where `space` was filled in; `z` and `p` are overwritten."
-    rows, S = z.shape
-    lost, density, loglik = 0., 0., 0.
-    for i in range(rows):
-        for j in range(S):
-            lost += .5 * p[i, j] * p[i, j] * inverse_mass[i, j]
-    for leap in range(1, leaps + 1):
-        for i in range(rows):
-            for j in range(S):
-                p[i, j] += .5 * step * space.gradient[i, j]
-                z[i, j] += step * inverse_mass[i, j] * p[i, j]
-        density, loglik = fill_density(z, target, space, leap == leaps)
-        for i in range(rows):
-            for j in range(S): p[i, j] += .5 * step * space.gradient[i, j]
-    for i in range(rows):
-        for j in range(S): lost -= .5 * p[i, j] * p[i, j] * inverse_mass[i, j]
-    return density, loglik, lost
-
-# %% ../nbs/04_gaps.ipynb #29e93b9d
-class Move(NamedTuple):
-    "What came out of a Hamiltonian move."
-    z: np.ndarray # Coordinates, new or old
-    log_likelihood: float # Of observed transitions and first states, there
-    accept: float # Acceptance probability
-    divergent: bool # Whether the trajectory diverged
-
-def hmc_move(z, target, step, inverse_mass, leaps, rng):
-    "One Hamiltonian move of the coordinates."
-    masses = np.divide(1., inverse_mass, out=np.zeros(z.shape), where=inverse_mass > 0)
-    p = rng.standard_normal(z.shape) * np.sqrt(masses)
-    decide, longer, fewer = rng.random(3)
-    step *= .9 + .2 * longer
-    leaps -= int(fewer * (leaps // 2 + 1))
-    space, new = space_for(z), z.copy()
-    before, old_likelihood = fill_density(z, target, space, True)
-    after, likelihood, lost = leapfrog(new, p, target, step, inverse_mass, leaps, space)
-    gain = after + lost - before
-    if not gain > -np.inf: gain = -np.inf # nan, when the trajectory has left all bounds
-    accept = math.exp(min(gain, 0.))
-    if decide < accept: return Move(new, likelihood, accept, False)
-    return Move(z, old_likelihood, accept, gain < -1000)
-
-# %% ../nbs/04_gaps.ipynb #7adadef3
-class Tuning(NamedTuple):
-    "Step size and masses of the Hamiltonian moves, and what is needed to adapt them."
-    log_step: float # Logarithm of the step in use
-    log_step_avg: float # Its running average, used after warm-up
-    mu: float # Dual averaging pulls towards this logarithm of a step
-    avg_error: float # Running mean of missing acceptance
-    count: int # Sweeps in this window
-    window: int # Its length
-    inverse_mass: np.ndarray # One entry for each coordinate
-    mean: np.ndarray # Running mean of the coordinates in this window
-    m2: np.ndarray # Running sum of their squared deviations
-
-# %% ../nbs/04_gaps.ipynb #0042beaf
-FIRST_SEARCH = 2**32 # added to the number of the sweep; more sweeps than any run has
-LATER_SEARCH = 2 * FIRST_SEARCH
-
-def expected_scales(z, target):
-    "Inverse masses from expected counts."
-    space, S, alpha = space_for(z), len(target.psi), target.concentrations
-    fill_density(z, target, space, False)
-    scales = np.where(alpha[:S + 1] > 0, 1 / ((space.C + 1) * space.slope**2), 0.)
-    if len(z) == S + 1: return scales
-    a, b = alpha[S + 1:]
-    weight = (space.C.sum(0) + a + b) * space.psi * (1 - space.psi)
-    return np.vstack([scales, np.where(a > 0, 1 / np.where(a > 0, weight, 1.), 0.)])
-
-# %% ../nbs/04_gaps.ipynb #d29f9f01
-def first_tuning(
-    z: np.ndarray, # Coordinates
-    target: Target, # What the moves see
-    key: np.uint64, # Key of the chain
-    sweep: int = 0, # Number of the sweep
-) -> Tuning:
-    "A careful beginning: masses from expected counts, and a step at which one leap is acceptable."
-    inverse_mass, log_step = expected_scales(z, target), 0.
-    rng = sweep_rng(key, FIRST_SEARCH + sweep, Stream.HAMILTONIAN)
-    for _ in range(40):
-        if hmc_move(z, target, np.exp(log_step), inverse_mass, 1, rng).accept > .5: break
-        log_step -= np.log(2)
-    nothing = np.zeros(z.shape)
-    return Tuning(log_step, log_step, log_step + np.log(4), 0., 0, 20, inverse_mass, nothing,
-                  nothing)
-
-# %% ../nbs/04_gaps.ipynb #03662a0a
-def careful(tuning, z, target, leaps, key, sweep):
-    "Tuning with a step at which a whole move may be accepted, at new masses."
-    log_step, rng = tuning.log_step, sweep_rng(key, LATER_SEARCH + sweep, Stream.HAMILTONIAN)
-    for _ in range(20):
-        move = hmc_move(z, target, np.exp(log_step), tuning.inverse_mass, leaps, rng)
-        if move.accept > .2: break
-        log_step -= np.log(2)
-    if log_step == tuning.log_step: return tuning
-    return tuning._replace(log_step=log_step, log_step_avg=log_step, mu=log_step + np.log(2))
-
-def adapt(tuning, z, accept, target=.8):
-    "Tuning after one more sweep of warm-up."
-    k = tuning.count + 1
-    avg_error = tuning.avg_error + (target - accept - tuning.avg_error) / (k + 10)
-    log_step = tuning.mu - np.sqrt(k) / .05 * avg_error
-    log_step_avg = tuning.log_step_avg + k**-.75 * (log_step - tuning.log_step_avg)
-    mean = tuning.mean + (z - tuning.mean) / k
-    m2 = tuning.m2 + (z - tuning.mean) * (z - mean)
-    if k < tuning.window:
-        return tuning._replace(log_step=log_step, log_step_avg=log_step_avg, avg_error=avg_error,
-                               count=k, mean=mean, m2=m2)
-    variance = (m2 / (k - 1) * k + 5e-3) / (k + 5)
-    inverse_mass = np.where(tuning.inverse_mass > 0, variance, 0.)
-    nothing = np.zeros(z.shape)
-    return Tuning(log_step_avg, log_step_avg, log_step_avg + np.log(2), 0., 0, 2 * tuning.window,
-                  inverse_mass, nothing, nothing)
 
 # %% ../nbs/04_gaps.ipynb #0b465574
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -530,76 +235,10 @@ def draw_gaps(
     in_shares(draw_gaps_share, states, offsets, tables, np.uint64(key), sweep, gaps)
     return gaps
 
-# %% ../nbs/04_gaps.ipynb #02b872bf
-def coordinates(log_rows, total, target):
-    "Coordinates of a Hamiltonian move from logarithms, each row with its total."
-    rows = len(target.psi) + 1
-    x = log_rows[:rows] + total
-    return np.vstack([shorten(x, target.concentrations[:rows]), log_rows[rows:]])
-
-def log_probabilities(z, target):
-    "Logarithms of the rows of `T` and of the start, from their coordinates."
-    space = space_for(z)
-    lengthen(z, target.concentrations, space)
-    return space.x - space.total[:, None]
-
-# %% ../nbs/04_gaps.ipynb #79c23024
-class Update(NamedTuple):
-    "What came out of a collapsed update."
-    log_rows: np.ndarray # As before
-    tuning: Tuning # Adapted, if that was asked for
-    log_likelihood: float # Of observed transitions and first states
-    accept: float # Acceptance probability of the move
-    divergent: bool # Whether its trajectory diverged
-    step: float # Its step size
-
-def collapsed_update(
-    log_rows: np.ndarray, # `(S + 1, S)` logs of `T` and start; one more row of logits of `psi`
-    target: Target, # What the move sees
-    tuning: Tuning | None, # `None` to begin
-    leaps: int, # Largest number of leaps
-    key: np.uint64, # Key of the chain
-    sweep: int, # Number of the sweep
-    warm: bool, # Whether to adapt
-) -> Update:
-    "One Hamiltonian move of `T`, the start and unknown `psi`, gaps and omitted states summed out."
-    rows = len(target.psi) + 1
-    rng = sweep_rng(key, sweep, Stream.HAMILTONIAN)
-    z = coordinates(log_rows, TOTAL_SD * rng.standard_normal((rows, 1)), target)
-    if tuning is None: tuning = first_tuning(z, target, key, sweep)
-    step = float(np.exp(tuning.log_step if warm else tuning.log_step_avg))
-    move = hmc_move(z, target, step, tuning.inverse_mass, leaps, rng)
-    if warm:
-        tuning, learns_psi = adapt(tuning, move.z, move.accept), len(z) > rows
-        if not tuning.count and learns_psi:
-            tuning = careful(tuning, move.z, target, leaps, key, sweep)
-    log_rows = np.vstack([log_probabilities(move.z, target), move.z[rows:]])
-    return Update(log_rows, tuning, move.log_likelihood, move.accept, move.divergent, step)
-
-# %% ../nbs/04_gaps.ipynb #ae4595a0
-def draw_concentration(
-    log_T: np.ndarray, # Logarithms of the entries of `T`, `(S, S)`
-    alpha: float, # Present concentration
-    rng: np.random.Generator, # Where randomness comes from
-) -> float:
-    "Draw the common concentration of the rows, given `T`."
-    S, total = len(log_T), float(log_T.sum())
-    def log_density(x):
-        if abs(x) >= 50: return -np.inf
-        a = np.exp(x)
-        return S * (gammaln(S * a) - S * gammaln(a)) + a * total + log_alpha_prior(a)
-    return float(np.exp(slice_step(log_density, np.log(alpha), rng, width=.5)))
-
 # %% ../nbs/04_gaps.ipynb #b5a4b997
 NO_PSI = ("psi: no entry is known: lists of unknown latent length bound it from above, but below "
           "the bound its posterior, and that of T, follow the prior; give one entry of psi, an "
           "informative Prior(psi=...), or n_steps to fit_matching")
-
-def seldom_accepted(accept):
-    "What there is to say about Hamiltonian moves."
-    if accept >= .2: return []
-    return [f"acceptance: Hamiltonian moves were accepted with probability {accept:.2g} only, so "
-            "that the chains hardly moved; use a longer warm-up"]
 
 def cut_gaps(at_limit):
     "What there is to say about gaps that were cut."
@@ -621,13 +260,15 @@ class GapsSampler(GibbsSampler):
         family, (_, R, r0) = self.problem.family, observed_chain(theta.T, theta.start, theta.psi)
         return dict(start=r0, T=R, weights=family.weights(theta.emission), symbols=family.symbols)
 
-    def density(self, theta: Theta, log_likelihood: np.ndarray) -> tuple[float, float]:
+    def density(
+        self, theta: Theta, log_likelihood: np.ndarray, left_out: float | None = None
+    ) -> tuple[float, float]:
         "Log-likelihood of all data, and that plus the log prior; an error if the data cannot be."
         if not np.isfinite(log_likelihood).all():
             _, R, r0 = observed_chain(theta.T, theta.start, theta.psi)
             seen = theta._replace(T=R, start=r0, psi=np.zeros(len(r0)))
             explain_impossible(self.problem, seen, log_likelihood)
-        return super().density(theta, log_likelihood)
+        return super().density(theta, log_likelihood, left_out)
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
         "Whether anything was known about `psi`."
@@ -663,97 +304,24 @@ class AugmentedSampler(GapsSampler):
         latent = bridge_counts(seen.transitions, seen.first, theta.T, theta.start, theta.psi, rng)
         return State(theta, seen._replace(**latent._asdict()), density), Info(likelihood)
 
-# %% ../nbs/04_gaps.ipynb #1b84c78c
-class CollapsedState(NamedTuple):
-    "Parameters, observed counts, and the tuning of the moves."
-    theta: Theta # Parameters
-    counts: Counts # What the present observed states come to
-    log_density: float # Log-likelihood plus log prior
-    log_rows: np.ndarray # `(S + 1, S)` logs of `T` and start; one more row of logits of `psi`
-    tuning: Tuning # Step size and masses
-
-class CollapsedInfo(NamedTuple):
-    "What a sweep of the collapsed sampler says of itself."
-    log_likelihood: float # Log-likelihood of the data, all that is hidden summed over
-    accept: float # Acceptance probability of the Hamiltonian move
-    divergent: bool # Whether its trajectory diverged
-    step: float # Step size
-
-# %% ../nbs/04_gaps.ipynb #0392ae33
-LEAST = 1e-300 # what stands for a probability of zero, which has no logarithm
-
-def blank_target(problem):
-    "What a Hamiltonian move sees before anything is counted."
-    nothing, learned = np.zeros(problem.n_states), problem.start is None
-    rows = [problem.concentrations(1.), problem.start_concentrations if learned else nothing]
-    if problem.learns_psi: rows += [np.where(problem.unknown, x, 0.) for x in problem.prior.psi]
-    start = nothing if learned else np.array(problem.start)
-    return Target(np.vstack(rows), start, problem.psi, np.zeros(problem.allowed.shape), nothing)
-
-def with_counts(target, counts, alpha):
-    "The same with observed counts, and with a concentration of `T` unless that is `nan`."
-    target = target._replace(transitions=counts.transitions * 1., first=counts.first * 1.)
-    if np.isnan(alpha): return target
-    concentrations = target.concentrations.copy()
-    concentrations[:len(target.psi)] = alpha
-    return target._replace(concentrations=concentrations)
-
-def as_log_rows(problem, theta):
-    "Logarithms of `T` and the start, and logits of `psi` if some are learned."
-    log_rows = np.log(np.maximum(np.vstack([theta.T, theta.start]), LEAST))
-    if not problem.learns_psi: return log_rows
-    return np.vstack([log_rows, np.where(problem.unknown, logit(theta.psi), 0.)])
-
-def theta_after(problem, state, log_rows, rng):
-    "The point with these logarithms; then the concentration and the emissions are drawn."
-    S, theta = problem.n_states, state.theta
-    T = np.exp(log_rows[:S])
-    theta = theta._replace(T=T / T.sum(1, keepdims=True))
-    if problem.start is None: theta = theta._replace(start=np.exp(log_rows[S]))
-    if problem.learns_psi:
-        theta = theta._replace(psi=np.where(problem.unknown, expit(log_rows[-1]), problem.psi))
-    if problem.sparse:
-        alpha = draw_concentration(log_rows[:S], theta.concentration, rng)
-        theta = theta._replace(concentration=alpha)
-    return theta._replace(emission=problem.family.draw(theta.emission, state.counts, rng))
-
 # %% ../nbs/04_gaps.ipynb #c730f0cd
-class CollapsedSampler(GapsSampler):
+class FreeSampler(GapsSampler, CollapsedSampler):
     "Observed states, then `T` by a Hamiltonian move with gaps and omitted states summed out."
     variant = "collapsed"
 
     def __init__(self, problem: Problem, leaps: int = 64):
         super().__init__(problem, leaps=leaps)
-        self.leaps, self.blank = leaps, blank_target(problem)
+        self.leaps = leaps
 
-    def init(self, key: np.uint64) -> CollapsedState:
-        "First parameters, observed states, and a step size to begin with."
-        theta = warm_start(self.problem, key)
-        drawn = draw_paths(self.data, key=key, sweep=0, **self.chain(theta))
-        _, density = self.density(theta, drawn.log_likelihood)
-        target = with_counts(self.blank, drawn.counts, theta.concentration)
-        log_rows = as_log_rows(self.problem, theta)
-        tuning = first_tuning(coordinates(log_rows, 0., target), target, key)
-        return CollapsedState(theta, drawn.counts, density, log_rows, tuning)
-
-    def step(
-        self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
-    ) -> tuple[CollapsedState, CollapsedInfo]:
-        "Parameters given the observed states, then observed states given the parameters."
-        target = with_counts(self.blank, state.counts, state.theta.concentration)
-        update = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep,
-                                  warm)
-        rng = sweep_rng(key, sweep, Stream.PARAMETERS)
-        theta = theta_after(self.problem, state, update.log_rows, rng)
-        drawn = draw_paths(self.data, key=key, sweep=sweep + 1, **self.chain(theta))
-        likelihood, density = self.density(theta, drawn.log_likelihood)
-        state = CollapsedState(theta, drawn.counts, density, update.log_rows, update.tuning)
-        return state, CollapsedInfo(likelihood, update.accept, update.divergent, update.step)
+    def draw(self, theta: Theta, key: np.uint64, sweep: int) -> Drawn:
+        "Observed states, given the observed chain."
+        drawn = draw_paths(self.data, key=key, sweep=sweep, **self.chain(theta))
+        counted = free_stretches(drawn.counts.transitions, drawn.counts.first)
+        return Drawn(drawn.counts, counted, drawn.log_likelihood)
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
-        "Moves that were hardly ever accepted, and a `psi` that the data cannot bear."
+        "A `psi` that the data cannot bear."
         said = super().remarks(posterior, states)
-        said += seldom_accepted(posterior.stats["accept"].mean())
         if posterior.n_draws < ENOUGH: return said
         return said + unbearable_psi(self.problem.psi, states[0].counts.transitions)
 
@@ -844,7 +412,7 @@ def gaps_sampler(
     max_gap: int = 80, # Paper: where gaps are cut
 ) -> GapsSampler:
     "The sampler of a variant."
-    if variant == "collapsed": return CollapsedSampler(problem, whole(leaps, "leaps", 1))
+    if variant == "collapsed": return FreeSampler(problem, whole(leaps, "leaps", 1))
     if variant == "augmented": return AugmentedSampler(problem)
     if variant != "paper":
         raise ValueError('variant: expected "collapsed", "augmented" or "paper", '

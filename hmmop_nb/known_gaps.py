@@ -14,22 +14,29 @@ import numpy as np
 from numba import njit
 
 from hmmop_nb.engine.checks import (
-    Data, Numbers, Seed, as_floats, as_n_steps, check_finite, check_psi
+    Data, Numbers, Seed, as_floats, as_n_steps, check_finite, check_psi, whole
 )
 from .engine.driver import ENOUGH, Sampler, idle_states, run_chains, warn_user
+from hmmop_nb.engine.hamiltonian import (
+    Tuning, as_log_rows, blank_target, collapsed_update, coordinates, first_tuning, from_log_rows,
+    with_counts
+)
 from .engine.lattice import explain_impossible
 from .engine.messages import Paths, draw_paths, layout
 from .engine.parallel import in_shares
 from .engine.posterior import Posterior
 from hmmop_nb.engine.problem import (
-    Counts, Prior, Problem, Theta, check_start, draw_theta, first_psi, first_theta, log_prior, pose
+    Counts, Prior, Problem, Theta, check_start, draw_psi, draw_theta, first_psi, first_theta,
+    log_prior, pose
 )
 from .engine.random import Stream, as_key, own_key, sweep_rng, uniforms
+from .engine.stretches import Stretches, count_stretches, plan_stretches
 from .model import Sequences, as_sequences
 from .transforms import nearest_stochastic, unthin
 
 # %% auto #0
-__all__ = ['LOG_DENSITY', 'State', 'Info', 'GibbsSampler', 'ChainSampler', 'describe', 'fit_known', 'fit_naive', 'place_randomly',
+__all__ = ['LOG_DENSITY', 'State', 'Info', 'GibbsSampler', 'ChainSampler', 'CollapsedState', 'CollapsedInfo', 'Drawn',
+           'CollapsedSampler', 'KnownSampler', 'describe', 'known_sampler', 'fit_known', 'fit_naive', 'place_randomly',
            'fit_random', 'unthin_start', 'fit_analytic', 'soften', 'unthin_theta', 'warm_start']
 
 # %% ../nbs/02_known_gaps.ipynb #5a50acbd
@@ -114,6 +121,101 @@ class ChainSampler(GibbsSampler):
         likelihood, density = self.density(theta, drawn.log_likelihood)
         return State(theta, drawn.counts, density), Info(likelihood)
 
+# %% ../nbs/02_known_gaps.ipynb #0b2a5121
+class CollapsedState(NamedTuple):
+    "Where a chain is that sums out everything omitted."
+    theta: Theta # Parameters
+    counts: Counts # What the present observed states come to
+    log_density: float # Log-likelihood plus log prior
+    log_rows: np.ndarray # `(S + 1, S)` logs of `T` and start; one more row of logits of `psi`
+    stretches: Stretches # What lies between the present observed states
+    tuning: Tuning # Step size and metric of the moves
+
+class CollapsedInfo(NamedTuple):
+    "What a sweep of such a chain says of itself."
+    log_likelihood: float # Log-likelihood of the data, all that is hidden summed over
+    accept: float # Acceptance probability of the Hamiltonian move
+    divergent: bool # Whether its trajectory diverged
+    step: float # Step size
+    corrected: float # Acceptance probability of the correction; 1 if no stretches are tied
+
+class Drawn(NamedTuple):
+    "One draw of all observed states."
+    counts: Counts # How often each state was observed, and what it emitted
+    stretches: Stretches # What lies between
+    log_likelihood: np.ndarray # `(n_sequences,)`
+    left_out: float | None = None # As in `GibbsSampler.density`
+
+# %% ../nbs/02_known_gaps.ipynb #c4699d37
+class CollapsedSampler(GibbsSampler):
+    "Observed states, then the parameters with everything omitted summed out."
+    def __init__(self, name: str, problem: Problem, leaps: int = 64):
+        super().__init__(name, problem)
+        self.leaps, self.blank = whole(leaps, "leaps", 1), blank_target(problem)
+
+    def draw(self, theta: Theta, key: np.uint64, sweep: int) -> Drawn:
+        "Draw the observed states given the parameters."
+        raise NotImplementedError
+
+    def init(self, key: np.uint64) -> CollapsedState:
+        "First parameters, observed states, and a step size to begin with."
+        theta = warm_start(self.problem, key)
+        drawn = self.draw(theta, key, 0)
+        _, density = self.density(theta, drawn.log_likelihood, drawn.left_out)
+        target = with_counts(self.blank, theta, drawn.stretches)
+        log_rows = as_log_rows(self.problem, theta)
+        tuning = first_tuning(coordinates(log_rows, 0., target), target, key)
+        return CollapsedState(theta, drawn.counts, density, log_rows, drawn.stretches, tuning)
+
+    def step(
+        self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
+    ) -> tuple[CollapsedState, CollapsedInfo]:
+        "Parameters given the observed states, then observed states given the parameters."
+        problem, target = self.problem, with_counts(self.blank, state.theta, state.stretches)
+        move = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep, warm)
+        rng = sweep_rng(key, sweep, Stream.PARAMETERS)
+        theta = from_log_rows(problem, state.theta, move.log_rows, rng)
+        if problem.one_psi: theta = theta._replace(psi=draw_psi(problem, state.counts, rng))
+        emission = problem.family.draw(theta.emission, state.counts, rng)
+        theta = theta._replace(emission=emission)
+        drawn = self.draw(theta, key, sweep + 1)
+        likelihood, density = self.density(theta, drawn.log_likelihood, drawn.left_out)
+        state = CollapsedState(theta, drawn.counts, density, move.log_rows, drawn.stretches,
+                               move.tuning)
+        return state, CollapsedInfo(likelihood, move.accept, move.divergent, move.step,
+                                    move.corrected)
+
+    def remarks(self, posterior: Posterior, states: list) -> list[str]:
+        "Moves that were hardly ever accepted."
+        said = super().remarks(posterior, states)
+        accept = (posterior.stats["accept"] * posterior.stats["corrected"]).mean()
+        if accept >= .1: return said
+        return said + [f"acceptance: moves of T were accepted with probability {accept:.2g} only, "
+                       "so that the chains hardly moved; use a longer warm-up"]
+
+# %% ../nbs/02_known_gaps.ipynb #38ee6ece
+class KnownSampler(CollapsedSampler):
+    "Sampler for known places."
+    def __init__(self, problem: Problem, leaps: int = 64):
+        super().__init__("known", problem, leaps)
+        held, places = problem.family.held, problem.positions
+        self.data = layout(held, places, problem.n_steps)
+        self.plan = plan_stretches(held.offsets, problem.n_steps, places.values)
+        self.at = np.repeat(self.data.begins[:-1], places.lengths) + places.values
+
+    def draw(self, theta: Theta, key: np.uint64, sweep: int) -> Drawn:
+        "States at all steps, of which the observed ones count."
+        family = self.problem.family
+        drawn = draw_paths(self.data, theta.start, theta.T, family.weights(theta.emission), key,
+                           sweep, psi=theta.psi, symbols=family.symbols, states=True)
+        labels = drawn.states[self.at].astype(np.int64)
+        stretches = count_stretches(self.plan, labels, self.problem.n_states)
+        return Drawn(drawn.counts, stretches, drawn.log_likelihood)
+
+    def fingerprint(self) -> dict:
+        "What a checkpoint must agree with."
+        return super().fingerprint() | dict(variant="collapsed", leaps=self.leaps)
+
 # %% ../nbs/02_known_gaps.ipynb #847ce647
 LOG_DENSITY = ("log-likelihood of the data, hidden states summed over, plus log prior density of "
                "the parameters, up to a constant")
@@ -128,12 +230,24 @@ def describe(
     return about | more
 
 # %% ../nbs/02_known_gaps.ipynb #33a559d7
+def known_sampler(
+    problem: Problem, # From `pose`, with positions
+    variant: str = "collapsed", # `"collapsed"` or `"augmented"`
+    leaps: int = 64, # Collapsed: largest number of leaps
+) -> GibbsSampler:
+    "The sampler of a variant."
+    if variant == "collapsed": return KnownSampler(problem, leaps)
+    if variant == "augmented": return ChainSampler("known", problem)
+    raise ValueError(f'variant: expected "collapsed" or "augmented", got {variant!r}')
+
+# %% ../nbs/02_known_gaps.ipynb #fbc04d22
 def fit_known(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     positions: Data, # Steps at which they were made: one increasing array per sequence
     n_steps: Numbers, # Latent length of each sequence, or one for all
     *,
     psi: Numbers | None = None, # Omission probability; `None` or `nan` entries are learned
+    variant: str = "collapsed", # `"collapsed"`, or `"augmented"`, which draws omitted states
     n_states: int | None = None, # Number of states; needed when emissions are learned
     emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
     start: Numbers | None = None, # Law of the first state if known; `None` learns it
@@ -146,6 +260,7 @@ def fit_known(
     thin: int = 1, # Keep every so many-th sweep
     progress: bool = True, # Show a progress bar
     checkpoint: str | os.PathLike | None = None, # File to save to and to go on from
+    leaps: int = 64, # Collapsed: largest number of leaps of a Hamiltonian move
 ) -> Posterior:
     "Learn a chain from observations whose positions are known: the best that can be done."
     if positions is None:
@@ -153,9 +268,9 @@ def fit_known(
                          "without positions use fit_matching (lengths known) or fit_gaps")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, n_steps=n_steps,
                    positions=positions, start=start, prior=prior, init=init)
-    return run_chains(ChainSampler("known", problem), draws=draws, warmup=warmup, chains=chains,
-                      seed=seed, thin=thin, progress=progress, checkpoint=checkpoint,
-                      settings=describe(problem))
+    return run_chains(known_sampler(problem, variant, leaps), draws=draws, warmup=warmup,
+                      chains=chains, seed=seed, thin=thin, progress=progress,
+                      checkpoint=checkpoint, settings=describe(problem, variant=variant))
 
 # %% ../nbs/02_known_gaps.ipynb #9a61b6fa
 def fit_naive(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .engine.checks import Data, Numbers, Seed, whole
+from .engine.checks import Data, Numbers, Seed, check_visible, whole
 from .engine.driver import run_chains
 from .engine.lattice import Match, as_walk, draw_matches, scaled_densities
 from .engine.messages import Paths, draw_paths, layout
@@ -20,11 +20,15 @@ from .engine.parallel import in_shares
 from .engine.posterior import Posterior
 from .engine.problem import Counts, Prior, Problem, Theta, draw_theta, pose
 from .engine.random import Stream, sweep_rng, uniforms
-from .known_gaps import GibbsSampler, LOG_DENSITY, describe, place_randomly, warm_start
+from .engine.stretches import count_stretches, plan_stretches
+from hmmop_nb.known_gaps import (
+    CollapsedSampler, Drawn, GibbsSampler, LOG_DENSITY, describe, place_randomly, warm_start
+)
 from .model import Sequences
 
 # %% auto #0
-__all__ = ['MatchState', 'MatchInfo', 'emission_counts', 'MatchingSampler', 'LocalSampler', 'fit_matching']
+__all__ = ['MatchState', 'MatchInfo', 'emission_counts', 'MatchingSampler', 'TiedSampler', 'LocalSampler', 'matching_sampler',
+           'fit_matching']
 
 # %% ../nbs/03_matching.ipynb #6aa4c616
 PLACES = int(Stream.PLACES)
@@ -158,6 +162,35 @@ class MatchingSampler(GibbsSampler):
         "What a checkpoint must agree with."
         return super().fingerprint() | dict(placement="exact")
 
+# %% ../nbs/03_matching.ipynb #7373e2d6
+class TiedSampler(CollapsedSampler):
+    "Sampler for known lengths: labels from the lattice, walks and places summed out."
+    def __init__(self, problem: Problem, leaps: int = 64):
+        super().__init__("matching", problem, leaps)
+        self.plan = plan_stretches(problem.sequences.offsets, problem.n_steps)
+        self.known = None
+        if not problem.family.learned: self.known = self.densities(np.zeros(0))
+
+    def densities(self, params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        "Scaled densities of all observations, and the logarithms of what was divided out."
+        emission = self.problem.family.emission(params)
+        return scaled_densities(emission, self.problem.sequences.values)
+
+    def draw(self, theta: Theta, key: np.uint64, sweep: int) -> Drawn:
+        "Walks and places from the lattice, of which the labels count."
+        problem, walk = self.problem, as_walk(theta.start, theta.T, theta.psi)
+        b, top = self.known or self.densities(theta.emission)
+        drawn = draw_matches(b, problem.sequences.offsets, problem.n_steps, walk, key, sweep)
+        emitted = emission_counts(problem.family, theta.emission, drawn.labels)
+        stretches = count_stretches(self.plan, drawn.labels, problem.n_states)
+        counts = drawn.counts._replace(emission=emitted)
+        return Drawn(counts, stretches, drawn.log_likelihood, float(top.sum()))
+
+    def fingerprint(self) -> dict:
+        "What a checkpoint must agree with."
+        return super().fingerprint() | dict(placement="exact", variant="collapsed",
+                                            leaps=self.leaps)
+
 # %% ../nbs/03_matching.ipynb #41e52df9
 class LocalSampler(MatchingSampler):
     "The same by turns: walks given places, then places given walks."
@@ -219,13 +252,29 @@ class LocalSampler(MatchingSampler):
 # %% ../nbs/03_matching.ipynb #9e33a462
 PRESENT = LOG_DENSITY.replace("hidden", "with its present placement, hidden")
 
-def matching_sampler(problem, placement, inner):
+def can_be_seen(problem):
+    "Whether every state leads to one that may be seen, which free stretches need."
+    try: check_visible(problem.allowed, np.where(problem.unknown, .5, problem.psi))
+    except ValueError: return False
+    return True
+
+# %% ../nbs/03_matching.ipynb #5d27ed3c
+def matching_sampler(
+    problem: Problem, # From `pose`, with lengths
+    placement: str = "exact", # `"exact"`, `"gibbs"` or `"paper"`
+    inner: int = 100, # Sweeps over the places; not used by `"exact"`
+    variant: str = "collapsed", # Exact: `"collapsed"` or `"augmented"`
+    leaps: int = 64, # Collapsed: largest number of leaps
+) -> GibbsSampler:
     "The sampler for a way of placing."
     if placement not in ("exact", "gibbs", "paper"):
         raise ValueError(f'placement: expected "exact", "gibbs" or "paper", got {placement!r}')
+    if variant not in ("collapsed", "augmented"):
+        raise ValueError(f'variant: expected "collapsed" or "augmented", got {variant!r}')
     inner = whole(inner, "inner", 1)
-    if placement == "exact": return MatchingSampler(problem)
-    return LocalSampler(problem, placement, inner)
+    if placement != "exact": return LocalSampler(problem, placement, inner)
+    if variant == "collapsed" and can_be_seen(problem): return TiedSampler(problem, leaps)
+    return MatchingSampler(problem)
 
 # %% ../nbs/03_matching.ipynb #1e2011d4
 def fit_matching(
@@ -234,6 +283,7 @@ def fit_matching(
     *,
     psi: Numbers | None = None, # `None`: the same for all states; else one per state, `nan` unknown
     placement: str = "exact", # `"exact"`, `"gibbs"`, or `"paper"`, the algorithm as printed
+    variant: str = "collapsed", # Exact: `"collapsed"`, or `"augmented"`, which keeps whole walks
     inner: int = 100, # Sweeps over the places between two walks; not used by `"exact"`
     n_states: int | None = None, # Number of states; needed when emissions are learned
     emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
@@ -247,13 +297,15 @@ def fit_matching(
     thin: int = 1, # Keep every so many-th sweep
     progress: bool = True, # Show a progress bar
     checkpoint: str | os.PathLike | None = None, # File to save to and to go on from
+    leaps: int = 64, # Collapsed: largest number of leaps of a Hamiltonian move
 ) -> Posterior:
     "Learn a chain from lists with unknown gaps when the latent length of each is known."
     if n_steps is None:
         raise ValueError("n_steps: Matching needs the latent lengths; pass one for all or one each")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, n_steps=n_steps,
                    start=start, prior=prior, init=init)
-    sampler, about = matching_sampler(problem, placement, inner), dict(placement=placement)
+    sampler = matching_sampler(problem, placement, inner, variant, leaps)
+    about = dict(placement=placement, variant=variant)
     if placement != "exact": about |= dict(inner=int(inner), log_density=PRESENT)
     return run_chains(sampler, draws=draws, warmup=warmup, chains=chains, seed=seed, thin=thin,
                       progress=progress, checkpoint=checkpoint, settings=describe(problem, **about))
