@@ -23,7 +23,7 @@ from .plot import plot_matrix, shades
 from ..model import HMMOP
 
 # %% auto #0
-__all__ = ['LEVELS', 'as_given', 'is_given', 'Draws', 'median_rows', 'Summary', 'number_states', 'one_draw', 'Posterior']
+__all__ = ['LEVELS', 'as_given', 'is_given', 'Draws', 'median_rows', 'Summary', 'state_order', 'one_draw', 'Posterior']
 
 # %% ../../nbs/engine/posterior.ipynb #97a6523c
 def as_draws(
@@ -693,18 +693,16 @@ def relabel(
 # %% ../../nbs/engine/posterior.ipynb #ce5b1725
 LEVELS = {"gaussian": "means", "poisson": "rates"} # what states can be sorted by
 
-def number_states(
+def state_order(
     self: Draws, # Draws of learned emissions
     like: HMMOP | None = None, # A model whose numbering is to be taken, if there is one
-) -> Draws:
-    "The same draws in one numbering: that of a model, or by the means of the states."
+) -> np.ndarray: # For each draw the state for each place, `(chain, draw, S)`
+    "The order of the states of each draw that brings all to one numbering."
     first = find_orders(self, None)
     common = take_order(self, first)
-    if like is not None: last = find_orders(one_draw(common), like)[0, 0]
-    elif self.family in LEVELS:
-        last = np.argsort(mean_of(common, LEVELS[self.family]), kind="stable")
-    else: last = np.arange(self.n_states)
-    return take_order(self, first[..., last])
+    if like is not None: return first[..., find_orders(one_draw(common), like)[0, 0]]
+    if self.family not in LEVELS: return first
+    return first[..., np.argsort(mean_of(common, LEVELS[self.family]), kind="stable")]
 
 def one_draw(self: Draws) -> Draws:
     "The posterior means, as if they were a single draw."
