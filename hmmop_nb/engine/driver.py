@@ -433,7 +433,7 @@ def contradict(T, found):
 
 def on_mixing(posterior):
     "What there is to say about the mixing of the chains."
-    if posterior.n_chains < 2 or posterior.n_draws < 4: return []
+    if posterior.n_chains < 2 or posterior.n_draws < 20: return [] # too few to tell
     found = worst_rhat(posterior.T)
     if not contradict(posterior.T, found): return []
     said = f"R-hat of T[{found.entry[0]}, {found.entry[1]}] is {found.rhat:.2f}"
