@@ -429,7 +429,7 @@ def contradict(T, found):
     "Whether chains disagree, so far as their number of draws can tell."
     if found is None: return False
     if T.shape[1] >= ENOUGH: return found.rhat > 1.05
-    return found.rhat > 1.5 and how_far_apart(T) > .2
+    return found.rhat > 1.5 and how_far_apart(T) > .25
 
 def on_mixing(posterior):
     "What there is to say about the mixing of the chains."

@@ -23,7 +23,8 @@ from .plot import plot_matrix, shades
 from ..model import HMMOP
 
 # %% auto #0
-__all__ = ['LEVELS', 'as_given', 'is_given', 'Draws', 'median_rows', 'Summary', 'state_order', 'one_draw', 'Posterior']
+__all__ = ['LEVELS', 'check_rows', 'as_given', 'is_given', 'Draws', 'median_rows', 'Summary', 'take_order', 'state_order',
+           'one_draw', 'check_possible', 'Posterior']
 
 # %% ../../nbs/engine/posterior.ipynb #97a6523c
 def as_draws(
@@ -44,7 +45,10 @@ def as_draws(
     view.flags.writeable = False
     return view
 
-def check_rows(T: np.ndarray) -> None:
+# %% ../../nbs/engine/posterior.ipynb #6717fbd3
+def check_rows(
+    T: np.ndarray, # Draws of `T`, `(…, S, S)`
+) -> None:
     "Refuse draws of `T` that are not transition matrices."
     bad = ~(T >= 0) | ~np.isfinite(T)
     if bad.any():
@@ -668,9 +672,11 @@ def renumber(
         x = np.take_along_axis(x, index, 2 + axis)
     return x
 
+# %% ../../nbs/engine/posterior.ipynb #2a21ad6a
 def take_order(
-    self, order: np.ndarray, # State for each place, `(chain, draw, S)`
-) -> "Posterior":
+    self: Draws, # Draws
+    order: np.ndarray, # State for each place, `(chain, draw, S)`
+) -> Draws:
     "All parts of the draws with their states in the given order; `info` says how many changed."
     changed = int((order != np.arange(self.n_states)).any(2).sum())
     info = self.info | dict(relabelled=self.info.get("relabelled", 0) + changed)
@@ -683,6 +689,7 @@ def take_order(
         extra={name: renumber(x, order, axes.get(name, ())) for name, x in self.extra.items()},
         info=info)
 
+# %% ../../nbs/engine/posterior.ipynb #7fac98a6
 def relabel(
     self,
     reference: "HMMOP | Numbers | dict | None" = None, # `None` is the draw of highest density

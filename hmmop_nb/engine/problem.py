@@ -17,7 +17,9 @@ from scipy.special import gammaln, xlogy
 from hmmop_nb.engine.checks import (
     Data, Numbers, as_floats, as_n_steps, check_finite, check_probabilities, check_psi
 )
-from .emissions import broadcast, draw_rows, emission_arrays, emission_family, log_rows
+from hmmop_nb.engine.emissions import (
+    broadcast, draw_rows, emission_arrays, emission_family, log_rows
+)
 from .files import as_plain
 from ..model import HMMOP, Sequences, as_sequences
 
