@@ -172,6 +172,7 @@ FORGERIES = {
     "no identity": lambda h, a: h.pop("identity"),
     "identity is a list": lambda h, a: h.update(identity=[]),
     "key in words": lambda h, a: h["identity"].update(key="abc"),
+    "key too large": lambda h, a: h["identity"].update(key=2**80),
     "rows do not sum to one": lambda h, a: a.update({"0/draws/T": a["0/draws/T"] * 2}),
     "a scale below zero": lambda h, a: a.update({"0/draws/scales": -a["0/draws/scales"]}),
 }

@@ -298,7 +298,9 @@ def make_of(arrays):
     "What must agree between two sets of arrays: names, kinds of number, and axes."
     return {name: (np.asarray(x).dtype.kind, np.ndim(x)) for name, x in arrays.items()}
 
-def shapes_of(arrays): return {name: np.shape(x) for name, x in arrays.items()}
+def shapes_of(arrays):
+    "Shapes by name."
+    return {name: np.shape(x) for name, x in arrays.items()}
 
 def record_shapes(chain):
     "Types and shapes of what a chain has kept."
@@ -323,8 +325,7 @@ def restore_states(sampler, chains, states, like):
         if make_of(fields) != make_of(pack_state(like)[1]): raise ValueError("a strange State")
         chain.state = unpack_state(like, kinds, fields)
         old = {name: x[0] for name, x in chain.draws.items()} if chain.kept else new
-        if shapes_of(old) != shapes_of(new):
-            raise ValueError("draws of another shape")
+        if shapes_of(old) != shapes_of(new): raise ValueError("draws of another shape")
 
 # %% ../../nbs/engine/driver.ipynb #91f6bad4
 def flatten(value, name=""):
@@ -500,9 +501,9 @@ def mark_of(found):
 
 class Keeper:
     "The checkpoints of one run."
-    def __init__(self, path, identity, chains, token=None):
+    def __init__(self, path, identity, chains, before=()):
         self.path, self.chains = path, chains
-        self.runs = [secrets.token_hex(8), token] # this run, and the one it went on from
+        self.runs = [secrets.token_hex(8), *before] # this run, and the one it went on from
         self.identity = identity | dict(run=self.runs[0])
         self.last, self.trouble = None, None
 
@@ -541,8 +542,8 @@ def begin(sampler, plan, seed, n_chains, path):
     if path is not None and path.exists():
         seen = read_npz(path, "checkpoint", "checkpoint", "repeat the call")
         stored = seen[0].get("identity")
-        if not isinstance(stored, dict) or type(stored.get("key")) is not int:
-            damaged(path, "its identity")
+        known = isinstance(stored, dict) and type(stored.get("key")) is int
+        if not known or not 0 <= stored["key"] < 2**64: damaged(path, "its identity")
     key = stored["key"] if seen and seed is None else int(as_key(seed))
     number = int(seed) if isinstance(seed, (int, np.integer)) else stored.get("seed")
     identity = dict(sampler=sampler.name, seed=number, key=key, warmup=plan.warmup, thin=plan.thin,
@@ -552,7 +553,7 @@ def begin(sampler, plan, seed, n_chains, path):
     keys = chain_keys(key, n_chains)
     if seen: chains = go_on(path, *seen, sampler, plan, keys)
     else: chains = [Chain(i, key, plan) for i, key in enumerate(keys)]
-    return Keeper(path, identity, chains, stored.get("run"))
+    return Keeper(path, identity, chains, [stored.get("run")] if seen else [])
 
 def damaged(path, what):
     "Refuse a checkpoint that makes no sense."
@@ -570,6 +571,7 @@ def go_on(path, header, arrays, sampler, plan, keys):
     like = sampler.init(keys[0])
     try: restore_states(sampler, chains, states, like)
     except wrong as error: damaged(path, error)
+    check_memory(sampler, like, plan, len(chains)) # more draws may be asked for than before
     return chains
 
 # %% ../../nbs/engine/driver.ipynb #2fd0ad14
@@ -584,8 +586,9 @@ def finish(sampler, keeper, stopped, info):
         info = info | dict(draws=kept)
     posterior = as_posterior(sampler, chains, info)
     order = np.broadcast_to(np.arange(posterior.n_states), posterior.start.shape)
-    if sampler.interchangeable(): order = state_order(posterior, sampler.like)
-    posterior = take_order(posterior, order) if sampler.interchangeable() else posterior
+    if sampler.interchangeable():
+        order = state_order(posterior, sampler.like)
+        posterior = take_order(posterior, order)
     alive = [i for i, chain in enumerate(chains) if chain.state is not None]
     told = replace(posterior, info=posterior.info | dict(orders=order[alive, -1]))
     if alive: said += sampler.remarks(told, [chains[i].state for i in alive])
