@@ -272,7 +272,7 @@ def part_of(arrays, prefix):
     "The arrays whose names begin with a prefix, without it."
     return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
 
-def check_place(place, plan, draws, stats):
+def check_place(place, plan, draws, stats, ours):
     "Refuse a chain whose parts do not fit together, or hold what no sampler draws."
     sweep, kept = place["sweep"], place["kept"]
     if type(sweep) is not int or sweep < 0 or kept != max(0, (sweep - plan.warmup) // plan.thin):
@@ -280,15 +280,16 @@ def check_place(place, plan, draws, stats):
     for name, x in [*draws.items(), *stats.items()]:
         if len(x) != kept: raise ValueError(f"{len(x)} of {kept} draws of {name}")
     if kept: check_rows(draws["T"])
-    check_possible(draws)
+    check_possible({name: x for name, x in draws.items() if name in ours})
 
-def load_chains(header, arrays, plan, keys):
+def load_chains(header, arrays, sampler, plan, keys):
     "The chains of a checkpoint without their States, and the parts of these."
     chains, states = [], []
+    ours = ["start", "psi", *(sampler.emission_names if sampler.family != "custom" else ())]
     if len(header["chains"]) != len(keys): raise ValueError(f"{len(header['chains'])} chains")
     for i, (key, place) in enumerate(zip(keys, header["chains"])):
         draws, stats = part_of(arrays, f"{i}/draws/"), part_of(arrays, f"{i}/stats/")
-        check_place(place, plan, draws, stats)
+        check_place(place, plan, draws, stats, ours)
         chains.append(Chain(i, key, plan, None, place["sweep"], place["kept"], draws, stats))
         states.append((place["state"], part_of(arrays, f"{i}/state/")))
     return chains, states
@@ -564,7 +565,7 @@ def go_on(path, header, arrays, sampler, plan, keys):
     "The chains of a checkpoint, ready to go on."
     wrong = KeyError, IndexError, TypeError, AttributeError, ValueError
     try:
-        chains, states = load_chains(header, arrays, plan, keys)
+        chains, states = load_chains(header, arrays, sampler, plan, keys)
         check_records(sampler, chains)
     except wrong as error: damaged(path, error)
     if all(chain.done for chain in chains): return chains

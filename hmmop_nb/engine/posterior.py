@@ -776,7 +776,8 @@ def read_draws(
     said = "holds what no fit gives"
     try:
         draws = kind(**as_parts(*content))
-        check_possible(dict(start=draws.start, psi=draws.psi, **draws.emission))
+        ours = {} if draws.family == "custom" else draws.emission
+        check_possible(dict(start=draws.start, psi=draws.psi, **ours))
         return draws
     except KeyError as error: said = f"lacks {error}"
     except Exception as error: said += f" ({error})"
