@@ -335,7 +335,7 @@ def test_draws_that_do_not_fit_into_memory_are_refused_before_the_first_sweep(mo
     monkeypatch.setattr(driver, "memory_here", lambda: 2**30)
     symbols = np.random.default_rng(0).integers(0, 5000, 400)
     told = dict(n_states=20, emission="categorical", chains=1, seed=0, progress=False)
-    said = "draws: 1 chains of 1000 draws take 1.49 GiB.*'probs'.*1 GiB of memory.*fewer draws"
+    said = "draws: 1 chain of 1000 draws take 1.49 GiB.*'probs'.*1 GiB of memory.*fewer draws"
     with pytest.raises(ValueError, match=said): hm.fit_naive([symbols], draws=1000, **told)
     assert hm.fit_naive([symbols], draws=2, warmup=0, **told).n_draws == 2
 

@@ -145,9 +145,11 @@ def check_memory(sampler, state, plan, n_chains):
     room = memory_here()
     if needed <= room: return
     most = max(sizes, key=sizes.get)
-    raise ValueError(f"draws: {n_chains} chains of {plan.draws} draws take {needed / 2**30:.3g} "
-                     f"GiB, most of it for {most!r} ({sizes[most] / 2**20:.3g} MiB a draw), but "
-                     f"there are {room / 2**30:.3g} GiB of memory; take fewer draws or chains "
+    all_chains = "1 chain" if n_chains == 1 else f"{n_chains} chains"
+    raise ValueError(f"draws: {all_chains} of {plan.draws} draws take {needed / 2**30:.3g} GiB "
+                     f"while they are put together, most of it for {most!r} "
+                     f"({sizes[most] / 2**20:.3g} MiB a draw), but there are "
+                     f"{room / 2**30:.3g} GiB of memory; take fewer draws or chains "
                      "(a larger thin makes up for it), fewer symbols, or fit_em")
 
 # %% ../../nbs/engine/driver.ipynb #b142a7b1
