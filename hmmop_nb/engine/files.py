@@ -6,6 +6,7 @@
 #| code-fold: true
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -22,8 +23,8 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 # %% auto #0
-__all__ = ['FORMAT_VERSION', 'check_target', 'check_regular', 'write_atomically', 'clear_litter', 'as_plain', 'list_arrays',
-           'write_npz', 'read_npz']
+__all__ = ['FORMAT_VERSION', 'check_target', 'as_path', 'check_regular', 'write_atomically', 'clear_litter', 'as_plain',
+           'list_arrays', 'write_npz', 'read_npz']
 
 # %% ../../nbs/engine/files.ipynb #335a9dc0
 def check_target(
@@ -32,9 +33,7 @@ def check_target(
     example: str = "posterior.npz", # A file name to suggest
 ) -> Path:
     "A path that a file can be written to, or a `ValueError` that says why not."
-    if not isinstance(path, (str, os.PathLike)):
-        raise ValueError(f"{name}: expected a file name, got {path!r:.60}")
-    path = Path(path)
+    path = as_path(path, name)
     if not path.parent.is_dir():
         raise ValueError(f"{name}: there is no folder '{path.parent}'; make it first")
     if path.is_dir():
@@ -42,6 +41,12 @@ def check_target(
                          f"give a file name, such as '{path / example}'")
     check_regular(path, name)
     return path
+
+def as_path(path: Any, name: str = "path") -> Path:
+    "A path, or a `ValueError` if it is none; numbers, which Python takes for open files, are none."
+    if not isinstance(path, (str, os.PathLike)):
+        raise ValueError(f"{name}: expected a file name, got {path!r:.60}")
+    return Path(path)
 
 def check_regular(
     path: str | os.PathLike[str], # A path
@@ -224,7 +229,8 @@ def read_npz(
     def refuse(text) -> NoReturn: raise ValueError(f"{name}: '{path}' {text}") from None
     strange = f"was not written by hmmop_nb; pass a {kind} file"
     way_out = f"restore it from a copy, or delete it and {remedy}"
-    check_regular(path, name)
+    if check_regular(as_path(path, name), name) is None:
+        raise FileNotFoundError(errno.ENOENT, f"{name}: there is no such file", str(path))
     with open(path, "rb") as file:
         if not b"PK".startswith(file.read(2)): refuse(strange)
         try: content = read_members(file)
