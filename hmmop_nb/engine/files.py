@@ -17,6 +17,7 @@ import stat
 import time
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -84,7 +85,7 @@ def keep_access(
     except OSError: # only root can give files away
         try: os.fchown(number, -1, old.st_gid)
         except OSError: mode &= 0o707
-    os.fchmod(number, mode)
+    with suppress(OSError): os.fchmod(number, mode) # a disc without rights keeps it private
 
 # %% ../../nbs/engine/files.ipynb #051122bc
 def write_atomically(
