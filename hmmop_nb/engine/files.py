@@ -24,8 +24,8 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 # %% auto #0
-__all__ = ['FORMAT_VERSION', 'check_target', 'as_path', 'check_regular', 'write_atomically', 'clear_litter', 'as_plain',
-           'list_arrays', 'write_npz', 'read_npz']
+__all__ = ['FORMAT_VERSION', 'check_target', 'check_regular', 'write_atomically', 'clear_litter', 'as_plain', 'list_arrays',
+           'write_npz', 'read_npz']
 
 # %% ../../nbs/engine/files.ipynb #335a9dc0
 def check_target(
@@ -34,26 +34,22 @@ def check_target(
     example: str = "posterior.npz", # A file name to suggest
 ) -> Path:
     "A path that a file can be written to, or a `ValueError` that says why not."
-    path = as_path(path, name)
+    if isinstance(path, (str, os.PathLike)) and os.path.isdir(path):
+        raise ValueError(f"{name}: '{path}' is a folder; "
+                         f"give a file name, such as '{Path(path) / example}'")
+    check_regular(path, name)
+    path = Path(path)
     if not path.parent.is_dir():
         raise ValueError(f"{name}: there is no folder '{path.parent}'; make it first")
-    if path.is_dir():
-        raise ValueError(f"{name}: '{path}' is a folder; "
-                         f"give a file name, such as '{path / example}'")
-    check_regular(path, name)
     return path
-
-def as_path(path: Any, name: str = "path") -> Path:
-    "A path, or a `ValueError` if it is none; numbers, which Python takes for open files, are none."
-    if not isinstance(path, (str, os.PathLike)):
-        raise ValueError(f"{name}: expected a file name, got {path!r:.60}")
-    return Path(path)
 
 def check_regular(
     path: str | os.PathLike[str], # A path
     name: str = "path", # What to call it in an error
 ) -> os.stat_result | None: # What the system says of the file; `None` if there is none
     "Refuse what is there and is no file: a device, a pipe, a socket, a folder."
+    if not isinstance(path, (str, os.PathLike)): # Python takes numbers for open files
+        raise ValueError(f"{name}: expected a file name, got {path!r:.60}")
     try: found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError): return None
     except ValueError as error: # a name that no file can have
@@ -230,7 +226,7 @@ def read_npz(
     def refuse(text) -> NoReturn: raise ValueError(f"{name}: '{path}' {text}") from None
     strange = f"was not written by hmmop_nb; pass a {kind} file"
     way_out = f"restore it from a copy, or delete it and {remedy}"
-    if check_regular(as_path(path, name), name) is None:
+    if check_regular(path, name) is None:
         raise FileNotFoundError(errno.ENOENT, f"{name}: there is no such file", str(path))
     with open(path, "rb") as file:
         if not b"PK".startswith(file.read(2)): refuse(strange)
