@@ -16,7 +16,7 @@ from numba import njit
 from hmmop_nb.engine.checks import (
     Data, Numbers, Seed, as_floats, as_n_steps, check_finite, check_psi, whole
 )
-from .engine.driver import ENOUGH, Sampler, idle_states, run_chains, warn_user
+from .engine.driver import ENOUGH, Sampler, idle_states, in_order, run_chains, warn_user
 from hmmop_nb.engine.hamiltonian import (
     Tuning, as_log_rows, blank_target, collapsed_update, coordinates, first_tuning, from_log_rows,
     with_counts
@@ -31,7 +31,7 @@ from hmmop_nb.engine.problem import (
 )
 from .engine.random import Stream, as_key, own_key, sweep_rng, uniforms
 from .engine.stretches import Stretches, count_stretches, plan_stretches
-from .model import Sequences, as_sequences
+from .model import HMMOP, Sequences, as_sequences
 from .transforms import nearest_stochastic, unthin
 
 # %% auto #0
@@ -50,6 +50,21 @@ class Info(NamedTuple):
     "What a sweep says of itself."
     log_likelihood: float # Log-likelihood of the data, hidden states summed over
 
+# %% ../nbs/02_known_gaps.ipynb #f17d0de2
+def is_symmetric(
+    problem: Problem, # What is known and believed
+) -> bool:
+    "Whether the problem is the same when its states are numbered differently."
+    def alike(x): return np.ndim(x) == 0 or len(np.unique(x)) == 1 # `nan` is like `nan`
+    a, inside = problem.concentrations(1.), np.eye(problem.n_states, dtype=bool)
+    prior = problem.prior
+    pairs = [prior.psi, prior.means or (), prior.scales or (), prior.rates or ()]
+    by_state = [problem.psi, problem.start_concentrations, a[inside], *sum(map(tuple, pairs), ())]
+    if problem.start is not None: by_state.append(problem.start)
+    if problem.n_states > 1: by_state.append(a[~inside])
+    rows = np.atleast_2d(prior.probs)
+    return all(map(alike, by_state)) and bool((rows == rows[0]).all())
+
 # %% ../nbs/02_known_gaps.ipynb #3344f7f9
 class GibbsSampler(Sampler):
     "What the samplers of all methods have in common."
@@ -58,6 +73,7 @@ class GibbsSampler(Sampler):
         self.family = problem.family.name
         self.emission_names = tuple(problem.family.parameters)
         self.constants = problem.constants()
+        self.like = problem.init if isinstance(problem.init, HMMOP) else None
 
     def density(
         self,
@@ -80,12 +96,16 @@ class GibbsSampler(Sampler):
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
         "An unknown `psi` of a state without observations, and states that stand idle."
-        observed = [state.counts.observed for state in states]
+        observed = in_order(posterior, [state.counts.observed for state in states])
         never = self.problem.unknown & (np.sum(observed, 0) == 0)
         said = [f"psi: no observation belongs to state {s}, so the data say next to nothing about "
                 f"psi[{s}] and its posterior rests on the prior; give its value, or leave the "
                 "state out" for s in np.flatnonzero(never) if not self.problem.one_psi]
         return said + idle_states(posterior, observed)
+
+    def interchangeable(self) -> bool:
+        "Whether the numbers of states mean nothing: all that is known or believed is symmetric."
+        return super().interchangeable() and is_symmetric(self.problem)
 
     def fingerprint(self) -> dict:
         "What a checkpoint must agree with."

@@ -78,7 +78,7 @@ def keep_log(path):
     save = driver.save_checkpoint
     def logged(path, identity, chains):
         with open(f"{path}.log", "a") as file: print([c.sweep for c in chains], file=file)
-        save(path, identity, chains)
+        return save(path, identity, chains)
     driver.save_checkpoint = logged
 
 

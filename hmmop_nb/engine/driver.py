@@ -9,27 +9,31 @@ from __future__ import annotations
 import heapq
 import json
 import os
+import secrets
 import sys
 import threading
 import time
 import warnings
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
 from .checks import Seed, whole
-from .files import FORMAT_VERSION, as_plain, read_npz, write_npz
-from .posterior import Posterior, as_given, is_given
+from hmmop_nb.engine.files import (
+    FORMAT_VERSION, as_plain, check_target, clear_litter, read_npz, write_npz
+)
+from hmmop_nb.engine.posterior import (
+    Posterior, as_given, check_possible, check_rows, is_given, state_order, take_order
+)
 from .random import as_key, chain_keys
+from ..model import HMMOP, l1_distance
 from ..transforms import admissible_psi, unthin, unthin_se
 
 # %% auto #0
 __all__ = ['ENOUGH', 'Sampler', 'Schedule', 'room_for', 'Chain', 'SamplingWarning', 'warn_user', 'WorstRhat', 'worst_rhat',
-           'idle_states', 'unbearable_psi', 'run_chains']
+           'in_order', 'idle_states', 'unbearable_psi', 'run_chains']
 
 # %% ../../nbs/engine/driver.ipynb #8ab4aff0
 class Sampler:
@@ -39,6 +43,7 @@ class Sampler:
     emission_names: tuple = () # Which of the recorded names are emission parameters
     constants: dict = {} # What never changes, by name
     state_axes: dict = {} # Axes of recorded extras that run over states, by name
+    like: HMMOP | None = None # A model whose numbering of the states is to be kept
 
     def init(self, key: np.uint64) -> Any:
         "The first State of a chain."
@@ -55,6 +60,13 @@ class Sampler:
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
         "What the user should know when the run has ended."
         return []
+
+    def interchangeable(self) -> bool:
+        "Whether states differ in nothing that was given, so that their numbers mean nothing."
+        learned = [name for name in self.emission_names if name not in self.constants]
+        by_state = ("start", "psi", *self.emission_names)
+        given = [np.atleast_1d(x) for name, x in self.constants.items() if name in by_state]
+        return bool(learned) and all((x == x[:1]).all() for x in given)
 
     def fingerprint(self) -> dict:
         "What must agree when a run is resumed."
@@ -114,6 +126,32 @@ class Chain:
         keep_draw(self.stats, info._asdict(), self.kept, self.plan.draws)
         self.kept += 1
 
+# %% ../../nbs/engine/driver.ipynb #ec2f2a78
+def memory_here():
+    "Bytes of memory that this process can have at most; infinity if the system does not say."
+    sizes = [np.inf]
+    try: sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError): pass # not everywhere
+    try:
+        with open("/sys/fs/cgroup/memory.max") as file: sizes.append(float(file.read()))
+    except (OSError, ValueError): pass # no container, or one without a limit
+    return min(size for size in sizes if size > 0)
+
+def check_memory(sampler, state, plan, n_chains):
+    "Refuse a run whose draws will not fit into memory, before its first sweep."
+    sizes = {name: np.asarray(x).nbytes for name, x in sampler.record(state).items()
+             if name not in sampler.constants}
+    needed = 2 * n_chains * plan.draws * sum(sizes.values()) # twice: the chains are put together
+    room = memory_here()
+    if needed <= room: return
+    most = max(sizes, key=sizes.get)
+    all_chains = "1 chain" if n_chains == 1 else f"{n_chains} chains"
+    raise ValueError(f"draws: {all_chains} of {plan.draws} draws take {needed / 2**30:.3g} GiB "
+                     f"while they are put together, most of it for {most!r} "
+                     f"({sizes[most] / 2**20:.3g} MiB a draw), but there are "
+                     f"{room / 2**30:.3g} GiB of memory; take fewer draws or chains "
+                     "(a larger thin makes up for it), fewer symbols, or fit_em")
+
 # %% ../../nbs/engine/driver.ipynb #b142a7b1
 def plan_threads(chains):
     "How many chains to run at once, and how many threads each may use."
@@ -139,7 +177,9 @@ class Round:
         numba.set_num_threads(self.share)
         try:
             while not self.cancelled and (chain := self.take()) is not None:
-                if chain.state is None: chain.state = self.sampler.init(chain.key)
+                if chain.state is None:
+                    chain.state = self.sampler.init(chain.key)
+                    check_memory(self.sampler, chain.state, chain.plan, len(self.chains))
                 moved = self.sampler.step(chain.state, chain.key, chain.sweep, chain.warm)
                 chain.move_on(self.sampler, *moved)
                 self.give_back(chain)
@@ -218,7 +258,7 @@ def unpack_state(like, kinds, arrays, path=""):
 
 # %% ../../nbs/engine/driver.ipynb #39a24468
 def save_checkpoint(path, identity, chains):
-    "Write the present place of all chains, all or nothing."
+    "Write the present place of all chains, all or nothing; what the system says of the file."
     header = dict(kind="checkpoint", format_version=FORMAT_VERSION, identity=identity, chains=[])
     arrays = {}
     for i, chain in enumerate(chains):
@@ -227,29 +267,68 @@ def save_checkpoint(path, identity, chains):
         arrays |= {f"{i}/state/{name}": x for name, x in state.items()}
         arrays |= {f"{i}/draws/{name}": x[:chain.kept] for name, x in chain.draws.items()}
         arrays |= {f"{i}/stats/{name}": x[:chain.kept] for name, x in chain.stats.items()}
-    try: write_npz(path, header, arrays)
-    except OSError as error: # a full disc, most likely: the file that was there before is whole
-        raise OSError(error.errno, f"checkpoint: '{path}' could not be written "
-                      f"({error.strerror or error}); the last complete one is still there: "
-                      "free some space, then repeat the call") from error
+    return write_npz(path, header, arrays)
 
 # %% ../../nbs/engine/driver.ipynb #30b22d24
 def part_of(arrays, prefix):
     "The arrays whose names begin with a prefix, without it."
     return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
 
+def check_place(place, plan, draws, stats, ours):
+    "Refuse a chain whose parts do not fit together, or hold what no sampler draws."
+    sweep, kept = place["sweep"], place["kept"]
+    if type(sweep) is not int or sweep < 0 or kept != max(0, (sweep - plan.warmup) // plan.thin):
+        raise ValueError(f"{kept} draws after {sweep} sweeps")
+    for name, x in [*draws.items(), *stats.items()]:
+        if len(x) != kept: raise ValueError(f"{len(x)} of {kept} draws of {name}")
+    if kept: check_rows(draws["T"])
+    check_possible({name: x for name, x in draws.items() if name in ours})
+
 def load_chains(header, arrays, sampler, plan, keys):
-    "The chains of a checkpoint, ready to go on."
+    "The chains of a checkpoint without their States, and the parts of these."
     chains, states = [], []
+    ours = ["start", "psi", *(sampler.emission_names if sampler.family != "custom" else ())]
+    if len(header["chains"]) != len(keys): raise ValueError(f"{len(header['chains'])} chains")
     for i, (key, place) in enumerate(zip(keys, header["chains"])):
         draws, stats = part_of(arrays, f"{i}/draws/"), part_of(arrays, f"{i}/stats/")
+        check_place(place, plan, draws, stats, ours)
         chains.append(Chain(i, key, plan, None, place["sweep"], place["kept"], draws, stats))
         states.append((place["state"], part_of(arrays, f"{i}/state/")))
-    if not all(chain.done for chain in chains):
-        like = sampler.init(keys[0]) # the make of a State is known to the sampler alone
-        for chain, (kinds, fields) in zip(chains, states):
-            if kinds: chain.state = unpack_state(like, kinds, fields)
-    return chains
+    return chains, states
+
+# %% ../../nbs/engine/driver.ipynb #4a68f56e
+def make_of(arrays):
+    "What must agree between two sets of arrays: names, kinds of number, and axes."
+    return {name: (np.asarray(x).dtype.kind, np.ndim(x)) for name, x in arrays.items()}
+
+def shapes_of(arrays):
+    "Shapes by name."
+    return {name: np.shape(x) for name, x in arrays.items()}
+
+def record_shapes(chain):
+    "Types and shapes of what a chain has kept."
+    kept = [*chain.draws.items(), *chain.stats.items()]
+    return {name: (x.dtype, x.shape[1:]) for name, x in kept}
+
+def check_records(sampler, chains):
+    "Refuse chains whose draws differ in make, or lack what a posterior needs."
+    begun = [chain for chain in chains if chain.kept]
+    for chain in begun:
+        if record_shapes(chain) != record_shapes(begun[0]):
+            raise ValueError(f"chain {chain.number}, whose draws are not like the others'")
+        needed = {"T", "start", "psi", "log_density", *sampler.emission_names}
+        lacking = needed - set(sampler.constants) - set(chain.draws)
+        if lacking: raise ValueError(f"chain {chain.number} without {sorted(lacking)[0]}")
+
+def restore_states(sampler, chains, states, like):
+    "Give chains the States of a checkpoint, of the same make as `like`."
+    new = {name: x for name, x in sampler.record(like).items() if name not in sampler.constants}
+    for chain, (kinds, fields) in zip(chains, states):
+        if not kinds: continue
+        if make_of(fields) != make_of(pack_state(like)[1]): raise ValueError("a strange State")
+        chain.state = unpack_state(like, kinds, fields)
+        old = {name: x[0] for name, x in chain.draws.items()} if chain.kept else new
+        if shapes_of(old) != shapes_of(new): raise ValueError("draws of another shape")
 
 # %% ../../nbs/engine/driver.ipynb #91f6bad4
 def flatten(value, name=""):
@@ -268,7 +347,7 @@ def check_identity(path, stored, wanted):
     "Refuse a checkpoint that belongs to another run, and name the difference."
     a, b = flatten(stored), flatten(wanted)
     def differ(key): return json.dumps(a.get(key)) != json.dumps(b.get(key)) # nan is not itself
-    different = [key for key in {**b, **a} if key != "version" and differ(key)]
+    different = [key for key in {**b, **a} if key not in ("version", "run") and differ(key)]
     if different:
         key = different[0]
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
@@ -284,18 +363,10 @@ def check_identity(path, stored, wanted):
 # %% ../../nbs/engine/driver.ipynb #40ea7f8c
 def check_path(path):
     "A checkpoint path that can be written to, cleared of what killed runs left beside it."
-    if not isinstance(path, (str, os.PathLike)):
-        raise ValueError(f"checkpoint: expected a file name, got {path!r:.60}")
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise ValueError(f"checkpoint: there is no folder '{path.parent}'; make it first")
-    if path.is_dir():
-        raise ValueError(f"checkpoint: '{path}' is a folder; give a file name, "
-                         f"such as '{path / 'run.npz'}'")
+    path = check_target(path, "checkpoint", "run.npz")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"checkpoint: the folder '{path.parent}' is not writable; choose another")
-    for part in path.parent.glob(f".{path.name}.*.part"):
-        if time.time() - part.stat().st_mtime > 600: part.unlink(missing_ok=True)
+    clear_litter(path)
     return path
 
 # %% ../../nbs/engine/driver.ipynb #d9ca95f6
@@ -330,7 +401,7 @@ def warn_user(
     for text in texts: warnings.warn(text, SamplingWarning, stacklevel=level)
 
 # %% ../../nbs/engine/driver.ipynb #4aa48052
-ENOUGH = 500 # with fewer draws only interruptions and the sampler's own remarks are reported
+ENOUGH = 500 # with fewer draws only what cannot be doubted is reported
 
 class WorstRhat(NamedTuple):
     "The least settled entry of `T`."
@@ -353,26 +424,48 @@ def worst_rhat(
     return WorstRhat(float(rhat.max()), entry, int((rhat > 1.05).sum()))
 
 # %% ../../nbs/engine/driver.ipynb #1231e4e2
+def how_far_apart(T):
+    "The largest L1 distance between the means of two chains."
+    means = T.mean(1)
+    return max(l1_distance(a, b) for a in means for b in means)
+
+def contradict(T, found):
+    "Whether chains disagree, so far as their number of draws can tell."
+    if found is None: return False
+    if T.shape[1] >= ENOUGH: return found.rhat > 1.05
+    return found.rhat > 1.5 and how_far_apart(T) > .25
+
 def on_mixing(posterior):
     "What there is to say about the mixing of the chains."
-    found = worst_rhat(posterior.T) if posterior.n_chains > 1 else None
-    if found is None or found.rhat <= 1.05: return []
+    if posterior.n_chains < 2 or posterior.n_draws < 20: return [] # too few to tell
+    found = worst_rhat(posterior.T)
+    if not contradict(posterior.T, found): return []
     said = f"R-hat of T[{found.entry[0]}, {found.entry[1]}] is {found.rhat:.2f}"
-    known = all(map(is_given, posterior.emission.values())) # then so are the names of the states
-    again = found if known else worst_rhat(posterior.relabel().T)
-    if again is None or again.rhat <= 1.05:
-        return [f"mixing: the chains number the states differently ({said}; fine after relabel()); "
-                "call relabel() before anything is averaged"]
+    if not all(map(is_given, posterior.emission.values())): # else states have names
+        again = posterior.relabel().T
+        if not contradict(again, worst_rhat(again)):
+            return [f"mixing: the chains number the states differently ({said}; fine after "
+                    "relabel()); call relabel() before anything is averaged"]
     return [f"mixing: {said}, and {found.above} of {posterior.T[0, 0].size} entries are above "
-            "1.05; the chains have not mixed, take more draws and warm-up, and look at "
+            f"1.05; the means of two chains are {how_far_apart(posterior.T):.2f} apart in L1 "
+            "distance; the chains have not mixed, take more draws and warm-up, and look at "
             "plot_trace()"]
 
 def on_divergence(posterior):
     "What there is to say about Hamiltonian trajectories that diverged."
     divergent = posterior.stats.get("divergent", np.zeros(1))
-    if divergent.mean() <= .005: return []
+    if posterior.n_draws < ENOUGH or divergent.mean() <= .005: return []
     return [f"divergences: {int(divergent.sum())} of {divergent.size} Hamiltonian trajectories "
             "diverged; use a longer warm-up"]
+
+# %% ../../nbs/engine/driver.ipynb #0a65825b
+def in_order(
+    posterior: Posterior, # What `remarks` is given
+    by_state: list[np.ndarray], # Something by state from the last State of each chain, `(S,)` each
+) -> list[np.ndarray]:
+    "The same, with states numbered as they are in the draws."
+    orders = posterior.info.get("orders")
+    return by_state if orders is None else [x[order] for x, order in zip(by_state, orders)]
 
 # %% ../../nbs/engine/driver.ipynb #e22dc29f
 def idle_states(
@@ -404,42 +497,110 @@ def unbearable_psi(
             f"negative by {-z.min():.0f} standard errors; for one psi for all states the range is "
             f"{low:.2f} to about {high:.2f} (admissible_psi)"]
 
+# %% ../../nbs/engine/driver.ipynb #e4f764d6
+def mark_of(found):
+    "What tells two files apart at a glance."
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+class Keeper:
+    "The checkpoints of one run."
+    def __init__(self, path, identity, chains, before=()):
+        self.path, self.chains = path, chains
+        self.runs = [secrets.token_hex(8), *before] # this run, and the one it went on from
+        self.identity = identity | dict(run=self.runs[0])
+        self.last, self.trouble = None, None
+
+    def is_ours(self):
+        "Whether the file that is there, if any, may be replaced."
+        try: mark = mark_of(os.stat(self.path))
+        except FileNotFoundError: return True
+        if mark == self.last: return True
+        try: return read_npz(self.path, "checkpoint")[0]["identity"].get("run") in self.runs
+        except (ValueError, KeyError, AttributeError): return False
+
+    def save(self):
+        "Write a checkpoint, if there is a path; what goes wrong is said once, and kept."
+        if self.path is None: return
+        said = None
+        try:
+            if self.is_ours():
+                self.last = mark_of(save_checkpoint(self.path, self.identity, self.chains))
+            else: said = TAKEN.format(path=self.path)
+        except OSError as error:
+            left = "the last complete one is still there; " if self.path.exists() else ""
+            said = FAILED.format(path=self.path, why=error.strerror or error, left=left)
+        if said and not self.trouble: warn_user([said])
+        self.trouble = said
+
+TAKEN = ("checkpoint: '{path}' was written by another run while this one was under way; it is left "
+         "alone, and this run keeps no checkpoint: give every run a path of its own")
+FAILED = ("checkpoint: '{path}' could not be written ({why}); {left}the run goes on and returns "
+          "its draws, but keep them with save(), or free some space and repeat the call")
+
 # %% ../../nbs/engine/driver.ipynb #26f32d62
 def begin(sampler, plan, seed, n_chains, path):
-    "Chains at their beginning, or where the checkpoint left them; and what identifies the run."
+    "A keeper of chains at their beginning, or where the checkpoint left them."
     from hmmop_nb import __version__
-    seen = None
+    seen, stored = None, {}
     if path is not None and path.exists():
         seen = read_npz(path, "checkpoint", "checkpoint", "repeat the call")
-    stored = seen[0]["identity"] if seen else {}
-    key = int(stored["key"]) if seen and seed is None else int(as_key(seed))
+        stored = seen[0].get("identity")
+        known = isinstance(stored, dict) and type(stored.get("key")) is int
+        if not known or not 0 <= stored["key"] < 2**64: damaged(path, "its identity")
+    key = stored["key"] if seen and seed is None else int(as_key(seed))
     number = int(seed) if isinstance(seed, (int, np.integer)) else stored.get("seed")
     identity = dict(sampler=sampler.name, seed=number, key=key, warmup=plan.warmup, thin=plan.thin,
                     chains=n_chains, fingerprint=sampler.fingerprint(), version=__version__)
-    identity, keys = as_plain(identity, "fingerprint"), chain_keys(key, n_chains)
-    if seen is None: return [Chain(i, key, plan) for i, key in enumerate(keys)], identity
-    check_identity(path, stored, identity)
-    try: return load_chains(*seen, sampler, plan, keys), identity
-    except (KeyError, IndexError, TypeError, AttributeError) as error: # not covered by checksums
-        raise ValueError(f"checkpoint: '{path}' is damaged (no sense in {error}); restore it from "
-                         "a copy, or delete it and repeat the call") from None
+    identity = as_plain(identity, "fingerprint")
+    if seen: check_identity(path, stored, identity)
+    keys = chain_keys(key, n_chains)
+    if seen: chains = go_on(path, *seen, sampler, plan, keys)
+    else: chains = [Chain(i, key, plan) for i, key in enumerate(keys)]
+    return Keeper(path, identity, chains, [stored.get("run")] if seen else [])
+
+def damaged(path, what):
+    "Refuse a checkpoint that makes no sense."
+    raise ValueError(f"checkpoint: '{path}' is damaged (no sense in {what}); restore it from "
+                     "a copy, or delete it and repeat the call") from None
+
+def go_on(path, header, arrays, sampler, plan, keys):
+    "The chains of a checkpoint, ready to go on."
+    wrong = KeyError, IndexError, TypeError, AttributeError, ValueError
+    try:
+        chains, states = load_chains(header, arrays, sampler, plan, keys)
+        check_records(sampler, chains)
+    except wrong as error: damaged(path, error)
+    if all(chain.done for chain in chains): return chains
+    like = sampler.init(keys[0])
+    try: restore_states(sampler, chains, states, like)
+    except wrong as error: damaged(path, error)
+    check_memory(sampler, like, plan, len(chains)) # more draws may be asked for than before
+    return chains
 
 # %% ../../nbs/engine/driver.ipynb #2fd0ad14
-def finish(sampler, chains, stopped, info):
+def finish(sampler, keeper, stopped, info):
     "The posterior of a finished or interrupted run."
-    kept, said = min(chain.kept for chain in chains), []
+    chains, said = keeper.chains, []
+    kept = min(chain.kept for chain in chains)
     if stopped and kept < info["draws"]:
         if not kept: raise KeyboardInterrupt("stopped before the first draw")
         said.append(f"interrupted: {kept} of {info['draws']} draws from each of "
                     f"{len(chains)} chains")
         info = info | dict(draws=kept)
     posterior = as_posterior(sampler, chains, info)
-    states = [chain.state for chain in chains if chain.state is not None]
-    if states: said += sampler.remarks(posterior, states)
-    if posterior.n_draws >= ENOUGH: said += on_mixing(posterior) + on_divergence(posterior)
+    order = np.broadcast_to(np.arange(posterior.n_states), posterior.start.shape)
+    if sampler.interchangeable():
+        order = state_order(posterior, sampler.like)
+        posterior = take_order(posterior, order)
+    alive = [i for i, chain in enumerate(chains) if chain.state is not None]
+    told = replace(posterior, info=posterior.info | dict(orders=order[alive, -1]))
+    if alive: said += sampler.remarks(told, [chains[i].state for i in alive])
+    said += on_mixing(posterior) + on_divergence(posterior)
     warn_user(said)
+    if keeper.trouble: said = [keeper.trouble, *said] # which was said when it came
     return replace(posterior, info=posterior.info | dict(warnings=said)) if said else posterior
 
+# %% ../../nbs/engine/driver.ipynb #4ccc68d7
 class Bar:
     "A progress bar that counts sweeps, or nothing."
     def __init__(self, on, chains, name):
@@ -487,8 +648,8 @@ def run_chains(
     info = dict(method=sampler.name) | as_plain(settings or {}, "settings") | plan._asdict()
     every = check_every(checkpoint_every) if checkpoint is not None else np.inf
     path = None if checkpoint is None else check_path(checkpoint)
-    team, identity = begin(sampler, plan, seed, n_chains, path)
-    save = partial(save_checkpoint, path, identity, team) if path is not None else int
+    keeper = begin(sampler, plan, seed, n_chains, path)
+    team = keeper.chains
     turn, stopped, bar = None, False, Bar(progress, team, sampler.name)
     try:
         while not all(chain.done for chain in team):
@@ -496,12 +657,12 @@ def run_chains(
             for me in range(len(turn.status)):
                 threading.Thread(target=turn.work, args=(me,), daemon=True).start()
             turn.wait(every, bar.show)
-            save()
+            keeper.save()
     except BaseException as error:
         if turn is not None: turn.cancel() # a second Ctrl-C ends the waiting
         if not isinstance(error, KeyboardInterrupt): raise
         stopped = True
-        save()
+        keeper.save()
     finally: bar.close()
-    about = {name: identity[name] for name in ("seed", "key", "version")}
-    return finish(sampler, team, stopped, info | dict(chains=n_chains) | about)
+    about = {name: keeper.identity[name] for name in ("seed", "key", "version")}
+    return finish(sampler, keeper, stopped, info | dict(chains=n_chains) | about)

@@ -6,37 +6,120 @@
 #| code-fold: true
 from __future__ import annotations
 
+import errno
+import io
 import json
+import math
 import os
-import threading
+import re
+import secrets
+import stat
+import time
+import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
 # %% auto #0
-__all__ = ['FORMAT_VERSION', 'write_atomically', 'as_plain', 'write_npz', 'read_npz']
+__all__ = ['FORMAT_VERSION', 'check_target', 'check_regular', 'write_atomically', 'clear_litter', 'as_plain', 'list_arrays',
+           'write_npz', 'read_npz']
+
+# %% ../../nbs/engine/files.ipynb #335a9dc0
+def check_target(
+    path: str | os.PathLike[str], # Where a file is to be written
+    name: str = "path", # What to call it in an error
+    example: str = "posterior.npz", # A file name to suggest
+) -> Path:
+    "A path that a file can be written to, or a `ValueError` that says why not."
+    if isinstance(path, (str, os.PathLike)) and os.path.isdir(path):
+        raise ValueError(f"{name}: '{path}' is a folder; "
+                         f"give a file name, such as '{Path(path) / example}'")
+    check_regular(path, name)
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise ValueError(f"{name}: there is no folder '{path.parent}'; make it first")
+    return path
+
+def check_regular(
+    path: str | os.PathLike[str], # A path
+    name: str = "path", # What to call it in an error
+) -> os.stat_result | None: # What the system says of the file; `None` if there is none
+    "Refuse what is there and is no file: a device, a pipe, a socket, a folder."
+    if not isinstance(path, (str, os.PathLike)): # Python takes numbers for open files
+        raise ValueError(f"{name}: expected a file name, got {path!r:.60}")
+    try: found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError): return None
+    except ValueError as error: # a name that no file can have
+        raise ValueError(f"{name}: {str(path)!r} is no file name ({error})") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{name}: '{path}' is a device, a pipe or a folder, not a file; "
+                         "give a file name")
+    return found
+
+# %% ../../nbs/engine/files.ipynb #fc4b4c04
+def open_new(
+    part: Path, # Name of the new file
+    old: os.stat_result | None, # What the system says of the file it will replace, if there is one
+) -> BinaryIO:
+    "A new file, open for writing; never one that is there already, nor what a link points to."
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    for extra in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"): flags |= getattr(os, extra, 0)
+    number = os.open(part, flags, 0o666 if old is None else 0o600)
+    if old is not None and os.name == "posix": keep_access(number, old)
+    return os.fdopen(number, "wb")
+
+def keep_access(
+    number: int, # The open file
+    old: os.stat_result, # What the system says of the file it will replace
+) -> None:
+    "Give a new file the owner, the group and the rights of the old one."
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    try: os.fchown(number, old.st_uid, old.st_gid)
+    except OSError: # only root can give files away
+        try: os.fchown(number, -1, old.st_gid)
+        except OSError: mode &= 0o707
+    with suppress(OSError): os.fchmod(number, mode) # a disc without rights keeps it private
 
 # %% ../../nbs/engine/files.ipynb #051122bc
 def write_atomically(
     path: str | os.PathLike[str], # Target
     write: Callable[[BinaryIO], object], # Called with an open binary file; writes the content
-) -> None:
+) -> os.stat_result: # What the system says of the new file
     "Fill a new file beside `path`, then put it in its place: all or nothing."
     path = Path(os.path.realpath(path))
-    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with part.open("wb") as file:
+        with open_new(part, check_regular(path)) as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+            written = os.fstat(file.fileno())
         os.replace(part, path)
         if os.name == "posix": # the rename itself is safe on disc only once the folder is
-            folder = os.open(path.parent, os.O_RDONLY)
-            try: os.fsync(folder)
-            finally: os.close(folder)
+            opened = os.open(path.parent, os.O_RDONLY)
+            try: os.fsync(opened)
+            finally: os.close(opened)
     finally: part.unlink(missing_ok=True)
+    return written
+
+# %% ../../nbs/engine/files.ipynb #d5ff808a
+def clear_litter(
+    path: str | os.PathLike[str], # A target of `write_atomically`
+    seconds: float = 600., # How long nothing must have been written to it
+) -> None:
+    "Remove unfinished files that killed runs left beside `path`."
+    path = Path(os.path.realpath(path))
+    mine = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]+(-[0-9]+)?\.part")
+    for entry in os.scandir(path.parent):
+        if not mine.fullmatch(entry.name): continue
+        try:
+            found = entry.stat(follow_symlinks=False)
+            old = time.time() - found.st_mtime > seconds
+            if stat.S_ISREG(found.st_mode) and old: os.unlink(entry.path)
+        except OSError: pass # it has gone, or belongs to somebody else
 
 # %% ../../nbs/engine/files.ipynb #860db872
 def as_plain(
@@ -56,21 +139,81 @@ def as_plain(
 # %% ../../nbs/engine/files.ipynb #e907e8f8
 FORMAT_VERSION = 1
 
+def list_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, list]:
+    "Type and shape of each array, in plain values."
+    return {name: [np.asarray(x).dtype.str, list(np.shape(x))] for name, x in arrays.items()}
+
 def write_npz(
     path: str | os.PathLike[str], # Target
     header: dict, # Plain values; says at least `kind` and `format_version`
     arrays: Mapping[str, np.ndarray], # Arrays by name
-) -> None:
+) -> os.stat_result: # What the system says of the new file
     "Write arrays and a header to one `.npz` file, all or nothing."
     for name, x in arrays.items():
         if np.asarray(x).dtype.hasobject:
             raise ValueError(f"arrays: {name!r} holds Python objects; "
                              "convert it to numbers or text")
-    text = np.frombuffer(json.dumps(as_plain(header)).encode(), np.uint8)
+    header = as_plain(header) | dict(arrays=list_arrays(arrays))
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     content: dict[str, Any] = {"header": text}
     content |= {f"array/{name}": x for name, x in arrays.items()}
     def write(file): np.savez(file, **content)
-    write_atomically(path, write)
+    return write_atomically(path, write)
+
+# %% ../../nbs/engine/files.ipynb #535501c1
+def parse_array(
+    data: bytes, # A member of the archive, whole
+) -> np.ndarray:
+    "The array in NumPy's own format, of exactly the size that it claims."
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0): claim = np.lib.format.read_array_header_1_0(stream)
+    else: claim = np.lib.format.read_array_header_2_0(stream)
+    shape, columns_first, dtype = claim
+    begin = stream.tell()
+    if dtype.hasobject: raise ValueError("an array holds Python objects")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data) - begin:
+        raise ValueError(f"an array of shape {shape} does not fit its {len(data) - begin} bytes")
+    if begin == len(data): return np.zeros(shape, dtype)
+    x = np.frombuffer(data, dtype, offset=begin)
+    return x.reshape(shape, order="F" if columns_first else "C").copy()
+
+def read_members(
+    file: BinaryIO, # An archive
+) -> dict[str, np.ndarray]: # Nothing if it has no header and so is none of ours
+    "All arrays of an archive by name, each read whole."
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        names = [member.filename.removesuffix(".npy") for member in members]
+        if "header" not in names: return {}
+        if len(set(names)) < len(names): raise ValueError("two members have one name")
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ValueError("its members are compressed, which those of hmmop_nb are not")
+        if sum(member.file_size for member in members) > os.fstat(file.fileno()).st_size:
+            raise ValueError("its members claim to be larger than the file")
+        return {name: parse_array(archive.read(x)) for name, x in zip(names, members)}
+
+# %% ../../nbs/engine/files.ipynb #d2b7fdcc
+def read_header(
+    text: bytes, # The header as it is stored
+    kind: str, # What the file must hold
+    refuse: Callable[[str], NoReturn], # Called with what is wrong
+) -> dict:
+    "The header of a file of the right kind and version."
+    strange = f"was not written by hmmop_nb; pass a {kind} file"
+    try:
+        header = json.loads(text)
+        found = header["kind"]
+        version = header["format_version"]
+    except (KeyError, TypeError, ValueError, RecursionError): refuse(strange)
+    if not isinstance(found, str) or not isinstance(version, int): refuse(strange)
+    if found != kind:
+        refuse(f"holds a {found:.40}, not a {kind}; a posterior is opened by Posterior.load, "
+               "a checkpoint by the call that made it")
+    if version > FORMAT_VERSION:
+        refuse(f"has format version {version}, but this hmmop_nb reads up to {FORMAT_VERSION}; "
+               "pip install -U hmmop_nb")
+    return header
 
 # %% ../../nbs/engine/files.ipynb #512b732e
 def read_npz(
@@ -82,24 +225,16 @@ def read_npz(
     "The header and the arrays of a file made by `write_npz`."
     def refuse(text) -> NoReturn: raise ValueError(f"{name}: '{path}' {text}") from None
     strange = f"was not written by hmmop_nb; pass a {kind} file"
+    way_out = f"restore it from a copy, or delete it and {remedy}"
+    if check_regular(path, name) is None:
+        raise FileNotFoundError(errno.ENOENT, f"{name}: there is no such file", str(path))
     with open(path, "rb") as file:
         if not b"PK".startswith(file.read(2)): refuse(strange)
-        file.seek(0)
-        try:
-            with np.load(file, allow_pickle=False) as content:
-                arrays = {key: content[key] for key in content.files}
-        except Exception as error:
-            refuse(f"is cut short or damaged ({error}); "
-                   f"restore it from a copy, or delete it and {remedy}")
-    try:
-        header = json.loads(arrays.pop("header").tobytes())
-        found = header["kind"]
-        version = header["format_version"]
-    except (KeyError, TypeError, ValueError): refuse(strange)
-    if found != kind:
-        refuse(f"holds a {found}, not a {kind}; a posterior is opened by Posterior.load, "
-               "a checkpoint by the call that made it")
-    if version > FORMAT_VERSION:
-        refuse(f"has format version {version}, but this hmmop_nb reads up to {FORMAT_VERSION}; "
-               "pip install -U hmmop_nb")
-    return header, {key.removeprefix("array/"): x for key, x in arrays.items()}
+        try: content = read_members(file)
+        except Exception as error: refuse(f"is cut short or damaged ({error}); {way_out}")
+    if not content: refuse(strange)
+    header = read_header(content.pop("header").tobytes(), kind, refuse)
+    arrays = {label.removeprefix("array/"): x for label, x in content.items()}
+    if header.pop("arrays", list_arrays(arrays)) != list_arrays(arrays):
+        refuse(f"is damaged (its header lists other arrays); {way_out}")
+    return header, arrays

@@ -11,19 +11,20 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from .checks import Numbers, as_floats, first_place, set_fields
+from .checks import Numbers, as_floats, check_finite, first_place, set_fields
 from .emissions import FAMILIES, emission_arrays, make_emission
-from .files import FORMAT_VERSION, as_plain, read_npz, write_npz
+from .files import FORMAT_VERSION, as_plain, check_target, read_npz, write_npz
 from .plot import plot_matrix, shades
 from ..model import HMMOP
 
 # %% auto #0
-__all__ = ['as_given', 'is_given', 'Draws', 'median_rows', 'Summary', 'Posterior']
+__all__ = ['LEVELS', 'check_rows', 'as_given', 'is_given', 'Draws', 'median_rows', 'Summary', 'take_order', 'state_order',
+           'one_draw', 'check_possible', 'Posterior']
 
 # %% ../../nbs/engine/posterior.ipynb #97a6523c
 def as_draws(
@@ -44,7 +45,10 @@ def as_draws(
     view.flags.writeable = False
     return view
 
-def check_rows(T: np.ndarray) -> None:
+# %% ../../nbs/engine/posterior.ipynb #6717fbd3
+def check_rows(
+    T: np.ndarray, # Draws of `T`, `(…, S, S)`
+) -> None:
     "Refuse draws of `T` that are not transition matrices."
     bad = ~(T >= 0) | ~np.isfinite(T)
     if bad.any():
@@ -182,6 +186,38 @@ class Draws:
     def n_draws(self) -> int:
         "Draws of each chain."
         return self.T.shape[1]
+
+# %% ../../nbs/engine/posterior.ipynb #497e788c
+def symbol_names(self) -> list[str] | None:
+    "The words behind the symbols of categorical emissions, if there were any."
+    labels = self.info.get("labels")
+    if self.family != "categorical" or not isinstance(labels, list): return None
+    symbols = self.emission["probs"].shape[3]
+    names = [str(x) for x in labels[:symbols]]
+    names += [str(i) for i in range(len(names), symbols)] # more than were seen
+    return names if len(set(names)) == len(names) else None
+
+def state_names(self) -> list[str] | None:
+    "The words behind the states, if every state emits one symbol of its own."
+    names = symbol_names(self)
+    if names is None: return None
+    probs = self.emission["probs"]
+    if is_given(probs): probs = probs[:1, :1]
+    emitted = probs[0, 0].argmax(1)
+    alone = (np.take_along_axis(probs, emitted[None, None, :, None], 3) == 1).all()
+    if not alone or len(set(emitted.tolist())) < self.n_states: return None
+    return [names[s] for s in emitted]
+
+def axis_names(self, name: str) -> list[list[str]]:
+    "What to write for each index along each axis of a quantity, after chain and draw."
+    shape = self._values(name).shape[2:]
+    names = [[str(i) for i in range(size)] for size in shape]
+    states = state_names(self)
+    by_state = {"T": [0, 1], "start": [0], "psi": [0]} | {key: [0] for key in self.emission}
+    for axis in (by_state | self.info.get("state_axes", {})).get(name, []):
+        if states is not None: names[axis] = states
+    if name == "probs" and symbol_names(self) is not None: names[1] = symbol_names(self)
+    return names
 
 # %% ../../nbs/engine/posterior.ipynb #2767dd3c
 def mean_of(self, of: str) -> np.ndarray:
@@ -371,8 +407,8 @@ def all_entries(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     blocks = []
     for name in names:
         x = self._values(name)
-        places = [str(list(i)) if i else "" for i in np.ndindex(x.shape[2:])]
-        labels += [name + place for place in places]
+        places = [", ".join(words) for words in product(*axis_names(self, name))]
+        labels += [f"{name}[{place}]" if place else name for place in places]
         blocks.append(x.reshape(*x.shape[:2], -1).astype(float))
     return np.array(labels, object), np.concatenate(blocks, 2)
 
@@ -398,25 +434,31 @@ def summary(
     return Summary(columns, head)
 
 # %% ../../nbs/engine/posterior.ipynb #7db42348
-def traced_entries(self, entries: int | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def traced_entries(self, entries: int | Sequence[tuple]) -> list[tuple[int, int]]:
     "The pairs of states to draw: those that were named, or those with the widest posterior."
     S = self.n_states
     if isinstance(entries, (int, np.integer)):
         widest = np.argsort(-self.T.std((0, 1)), axis=None, kind="stable")[:entries]
         return [divmod(int(i), S) for i in sorted(widest)]
-    for pair in entries:
-        if len(pair) != 2 or not all(0 <= s < S for s in pair):
-            raise ValueError(f"entries: {pair} is not a pair of states between 0 and {S - 1}")
-    return list(entries)
+    names = state_names(self) or []
+    def number(s): return names.index(s) if s in names else s
+    pairs = [tuple(map(number, pair)) for pair in entries]
+    for given, pair in zip(entries, pairs):
+        if len(pair) != 2 or not all(s in range(S) for s in pair):
+            known = f"between 0 and {S - 1}" + (f", or of {names}" if names else "")
+            raise ValueError(f"entries: {given} is not a pair of states {known}")
+    return pairs
 
 def plot_trace(
     self,
-    entries: int | Sequence[tuple[int, int]] = 3, # How many of `T`, or pairs `(from, to)`
+    entries: int | Sequence[tuple] = 3, # How many of `T`, or pairs `(from, to)`
     axes: Any = None, # matplotlib axes to draw on: one more than there are entries
 ) -> Any: # The axes
     "Draw traces of some entries of `T` and of the log density, one shade for each chain."
     import matplotlib.pyplot as plt
-    rows = [(f"T[{i}, {j}]", self.T[..., i, j]) for i, j in traced_entries(self, entries)]
+    names = axis_names(self, "T")[0]
+    rows = [(f"T[{names[i]}, {names[j]}]", self.T[..., i, j])
+            for i, j in traced_entries(self, entries)]
     rows.append(("log density", self.log_density))
     if axes is None:
         size = (7.2, 1.25 * len(rows))
@@ -458,7 +500,15 @@ def plot_T(
         image = plot_matrix(matrix, ax, title, vmax=size, cmap=cmap)
         if cmap == "PuOr": image.set_clim(-size, size)
         ax.figure.colorbar(image, ax=ax, shrink=.75)
+        if state_names(self) is not None: name_states(ax, state_names(self))
     return axes
+
+def name_states(ax: Any, names: list[str], most: int = 40) -> None:
+    "Write the names of states beside a matrix; of very many states only some."
+    shown = range(0, len(names), 1 + len(names) // most)
+    ax.set_xticks(shown, [names[s] for s in shown], rotation=90)
+    ax.set_yticks(shown, [names[s] for s in shown])
+    ax.tick_params(length=0, labelsize=8 if len(names) < 15 else 6)
 
 # %% ../../nbs/engine/posterior.ipynb #a1183d32
 def emission_distance(
@@ -572,6 +622,17 @@ def are_separated(
     inside = np.take_along_axis(cost, order[:, :, None], 2).mean()
     return bool(nearest > 4 * inside)
 
+def all_distances(
+    self, arrays: dict[str, np.ndarray], # Emission arrays of the reference
+) -> np.ndarray: # `(n, r, s)`
+    "Distances of all draws to the reference; a few draws at a time, since symbols can be many."
+    n = self.n_chains * self.n_draws
+    flat = {name: x.reshape(n, *x.shape[2:]) for name, x in self.emission.items()}
+    size = self.n_states * sum(x[0].size for x in flat.values())
+    few = max(1, 4_000_000 // size)
+    parts = [{name: x[i:i + few] for name, x in flat.items()} for i in range(0, n, few)]
+    return np.concatenate([emission_distance(self.family, part, arrays) for part in parts])
+
 def find_orders(self, reference: Any) -> np.ndarray:
     "For each draw the state that plays the part of each reference state, `(chain, draw, S)`."
     arrays, target = as_reference(self, reference)
@@ -584,8 +645,7 @@ def find_orders(self, reference: Any) -> np.ndarray:
     order = np.tile(np.arange(S), (n, 1))
     cost = np.zeros((n, S, S))
     if arrays:
-        flat = {name: x.reshape(n, *x.shape[2:]) for name, x in self.emission.items()}
-        cost = emission_distance(self.family, flat, arrays)
+        cost = all_distances(self, arrays)
         order = np.array([best_order(c) for c in cost])
     if target is None or (arrays and are_separated(self.family, arrays, cost, order)):
         return order.reshape(*lead, S)
@@ -612,20 +672,51 @@ def renumber(
         x = np.take_along_axis(x, index, 2 + axis)
     return x
 
-def relabel(
-    self,
-    reference: "HMMOP | Numbers | dict | None" = None, # `None` is the draw of highest density
-) -> "Posterior":
-    "The same draws with states numbered as in a model, a matrix `(S, S)` or emission arrays."
-    order = find_orders(self, reference)
-    axes = self.info.get("state_axes", {})
+# %% ../../nbs/engine/posterior.ipynb #2a21ad6a
+def take_order(
+    self: Draws, # Draws
+    order: np.ndarray, # State for each place, `(chain, draw, S)`
+) -> Draws:
+    "All parts of the draws with their states in the given order; `info` says how many changed."
     changed = int((order != np.arange(self.n_states)).any(2).sum())
+    info = self.info | dict(relabelled=self.info.get("relabelled", 0) + changed)
+    if not changed: return replace(self, info=info)
+    axes = self.info.get("state_axes", {})
     return replace(
         self, T=renumber(self.T, order, (0, 1)),
         start=renumber(self.start, order, (0,)), psi=renumber(self.psi, order, (0,)),
         emission={name: renumber(x, order, (0,)) for name, x in self.emission.items()},
         extra={name: renumber(x, order, axes.get(name, ())) for name, x in self.extra.items()},
-        info=self.info | dict(relabelled=changed))
+        info=info)
+
+# %% ../../nbs/engine/posterior.ipynb #7fac98a6
+def relabel(
+    self,
+    reference: "HMMOP | Numbers | dict | None" = None, # `None` is the draw of highest density
+) -> "Posterior":
+    "The same draws with states numbered as in a model, a matrix `(S, S)` or emission arrays."
+    return take_order(self, find_orders(self, reference))
+
+# %% ../../nbs/engine/posterior.ipynb #ce5b1725
+LEVELS = {"gaussian": "means", "poisson": "rates"} # what states can be sorted by
+
+def state_order(
+    self: Draws, # Draws of learned emissions
+    like: HMMOP | None = None, # A model whose numbering is to be taken, if there is one
+) -> np.ndarray: # For each draw the state for each place, `(chain, draw, S)`
+    "The order of the states of each draw that brings all to one numbering."
+    first = find_orders(self, None)
+    common = take_order(self, first)
+    if like is not None: return first[..., find_orders(one_draw(common), like)[0, 0]]
+    if self.family not in LEVELS: return first
+    return first[..., np.argsort(mean_of(common, LEVELS[self.family]), kind="stable")]
+
+def one_draw(self: Draws) -> Draws:
+    "The posterior means, as if they were a single draw."
+    def one(x): return over_draws(np.mean, x)[None, None]
+    return replace(self, T=one(self.T), start=one(self.start), psi=one(self.psi),
+                   emission={name: one(x) for name, x in self.emission.items()},
+                   log_density=one(self.log_density), extra={}, stats={}, info={})
 
 # %% ../../nbs/engine/posterior.ipynb #01a2b057
 def save(
@@ -633,12 +724,7 @@ def save(
     path: str | os.PathLike[str], # Target, by convention ending in `.npz`
 ) -> None:
     "Write the draws to one file, all or nothing; an old file stays until the new one is complete."
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise ValueError(f"path: there is no folder '{path.parent}'; make it first")
-    if path.is_dir():
-        raise ValueError(f"path: '{path}' is a folder; "
-                         f"give a file name, such as '{path / 'posterior.npz'}'")
+    path = check_target(path)
     arrays = {name: getattr(self, name) for name in ("T", "start", "psi", "log_density")}
     for part in ("emission", "extra", "stats"):
         arrays |= {f"{part}/{name}": x for name, x in getattr(self, part).items()}
@@ -647,49 +733,95 @@ def save(
     write_npz(path, dict(kind="posterior", format_version=FORMAT_VERSION, family=self.family,
                          info=self.info, given=given), arrays)
 
-def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
-    "The parts of a file made by `save`, by the names that the container gives them."
-    header, arrays = read_npz(path, "posterior")
+# %% ../../nbs/engine/posterior.ipynb #8f507994
+def check_possible(
+    arrays: dict[str, np.ndarray], # Draws by name: `start`, `psi` and emission parameters
+) -> None:
+    "Refuse draws that no model can have."
+    def share(x): return ((x >= 0) & (x <= 1)) | np.isnan(x)
+    def above(x): return np.isfinite(x) & (x > 0)
+    def least(x): return np.isfinite(x) & (x >= 0)
+    rules = dict(psi=(share, "lie between 0 and 1"), start=(least, "be at least 0"),
+                 means=(np.isfinite, "be finite"), scales=(above, "be finite and above 0"),
+                 rates=(least, "be finite and at least 0"), probs=(least, "be at least 0"))
+    for name, x in arrays.items():
+        once = x[:1, :1] if is_given(x) else x
+        if name in rules: check_finite(once, name, *rules[name])
+        if name in ("start", "probs") and (np.abs(once.sum(-1) - 1) > 1e-6).any():
+            raise ValueError(f"{name}: does not sum to 1")
+
+# %% ../../nbs/engine/posterior.ipynb #09514414
+def as_parts(
+    header: dict, # As `read_npz` gives it
+    arrays: dict[str, np.ndarray], # Arrays by name
+) -> dict[str, Any]:
+    "The parts of the container, by its own names."
     given = [name for name in header.get("given", ()) if name in arrays]
     learned = [name for name in arrays if name not in given]
     lead = arrays[learned[0]].shape[:2] if learned else (1, 1)
-    arrays |= {name: as_given(arrays[name], lead) for name in given}
+    arrays = arrays | {name: as_given(arrays[name], lead) for name in given}
     parts = {"emission": {}, "extra": {}, "stats": {}}
     for key, x in arrays.items():
         part, _, name = key.partition("/")
         if name and part in parts: parts[part][name] = x
+    whole = {name: arrays[name] for name in ("T", "start", "psi", "log_density")}
+    return whole | parts | dict(family=header["family"], info=header["info"])
+
+def read_draws(
+    path: str | os.PathLike[str], # A file made by `save`
+    kind: type[Draws], # What to make of it
+) -> Draws:
+    "Draws from a file, checked as if a stranger had made it."
+    content = read_npz(path, "posterior")
+    said = "holds what no fit gives"
     try:
-        whole = {name: arrays[name] for name in ("T", "start", "psi", "log_density")}
-        return whole | parts | dict(family=header["family"], info=header["info"])
-    except KeyError as error:
-        raise ValueError(f"path: '{path}' lacks {error}; "
-                         "restore it from a copy or run the fit again") from None
+        draws = kind(**as_parts(*content))
+        ours = {} if draws.family == "custom" else draws.emission
+        check_possible(dict(start=draws.start, psi=draws.psi, **ours))
+        return draws
+    except KeyError as error: said = f"lacks {error}"
+    except Exception as error: said += f" ({error})"
+    raise ValueError(f"path: '{path}' {said}; restore it from a copy or run the fit again")
 
 # %% ../../nbs/engine/posterior.ipynb #6672f314
-ARVIZ_NAMES = {"divergent": "diverging", "accept": "acceptance_rate"} # its functions look for these
+ARVIZ_NAMES = {"divergent": "diverging", "accept": "acceptance_rate", # its functions look for these
+               "log_likelihood": "total_log_likelihood"} # and must not take this for another
 
 def arviz_dims(self) -> dict[str, list[str]]:
     "Names of the axes of each quantity, after chain and draw."
     dims = {"T": ["state", "state_to"], "start": ["state"], "psi": ["state"]}
     for name, x in self.emission.items():
         dims[name] = ["state", *(f"{name}_dim_{i}" for i in range(1, x.ndim - 2))]
+    if symbol_names(self) is not None: dims["probs"] = ["state", "symbol"]
     for name, axes in self.info.get("state_axes", {}).items():
         dims[name] = [f"{name}_dim_{i}" for i in range(self.extra[name].ndim - 2)]
         for axis, label in zip(sorted(axes), ("state", "state_to")): dims[name][axis] = label
     return dims
 
+def arviz_groups(self) -> dict[str, dict[str, np.ndarray]]:
+    "The groups of ArviZ's container: what moves, what was given, and how each draw went."
+    parts = dict(T=self.T, start=self.start, psi=self.psi, **self.emission, **self.extra)
+    several = self.n_chains * self.n_draws > 1
+    def never_moves(x): return several and is_still(x.reshape(*x.shape[:2], -1)).all()
+    given = [name for name, x in parts.items() if is_given(x) or never_moves(x)]
+    stats = dict(lp=self.log_density)
+    for name, x in self.stats.items(): stats[ARVIZ_NAMES.get(name, name)] = x
+    groups = {"posterior": {name: x for name, x in parts.items() if name not in given},
+              "sample_stats": stats}
+    if given: groups["constant_data"] = {name: parts[name][0, 0] for name in given}
+    return groups
+
+# %% ../../nbs/engine/posterior.ipynb #172171ce
 def to_arviz(self) -> Any: # `InferenceData` before version 1, a `DataTree` since
     "The draws in ArviZ's container, to draw and compare with its functions."
     try: import arviz
     except ImportError:
         raise ImportError(f"to_arviz: ArviZ is not installed; {INSTALL}") from None
-    parts = dict(T=self.T, start=self.start, psi=self.psi, **self.emission, **self.extra)
-    stats = dict(lp=self.log_density)
-    for name, x in self.stats.items():
-        stats[ARVIZ_NAMES[name] if name in ARVIZ_NAMES else name] = x
-    groups = {"posterior": parts, "sample_stats": stats}
-    states = np.arange(self.n_states)
-    more = dict(dims=arviz_dims(self), coords={"state": states, "state_to": states})
+    groups = arviz_groups(self)
+    states = state_names(self) or np.arange(self.n_states)
+    coords: dict[str, Any] = {"state": states, "state_to": states}
+    if symbol_names(self) is not None: coords["symbol"] = symbol_names(self)
+    more = dict(dims=arviz_dims(self), coords=coords)
     if int(arviz.__version__.split(".")[0]) >= 1: data = arviz.from_dict(groups, **more)
     else: data = arviz.from_dict(**groups, **more)
     data["posterior"].attrs["hmmop_nb"] = json.dumps(self.info)
@@ -712,7 +844,7 @@ def load(
     path: str | os.PathLike[str], # A file made by `save`
 ) -> "Posterior":
     "Read draws from a file made by `save`."
-    return Posterior(**read_parts(path))
+    return read_draws(path, Posterior)
 
 # %% ../../nbs/engine/posterior.ipynb #985fc008
 @dataclass(frozen=True, eq=False, repr=False)

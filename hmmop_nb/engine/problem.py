@@ -17,7 +17,9 @@ from scipy.special import gammaln, xlogy
 from hmmop_nb.engine.checks import (
     Data, Numbers, as_floats, as_n_steps, check_finite, check_probabilities, check_psi
 )
-from .emissions import broadcast, draw_rows, emission_family, log_rows
+from hmmop_nb.engine.emissions import (
+    broadcast, draw_rows, emission_arrays, emission_family, log_rows
+)
 from .files import as_plain
 from ..model import HMMOP, Sequences, as_sequences
 
@@ -217,7 +219,11 @@ class Problem:
         if not self.family.learned: held += list(self.family.weights(np.zeros(0)))
         digest = hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in held))
         begin = self.init
-        if isinstance(begin, HMMOP): begin = dict(T=begin.T, start=begin.start)
+        if isinstance(begin, HMMOP):
+            parts = emission_arrays(begin.emission)[1].values()
+            emission = hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in parts))
+            begin = dict(T=begin.T, start=begin.start, psi=begin.psi,
+                         emission=emission.hexdigest()[:16])
         return as_plain(dict(
             data=digest.hexdigest()[:16], n_states=self.n_states, emission=self.family.name,
             learned=self.family.learned, prior=self.prior.plain(), start=self.start, psi=self.psi,
