@@ -313,11 +313,12 @@ class FreeSampler(GapsSampler, CollapsedSampler):
         super().__init__(problem, leaps=leaps)
         self.leaps = leaps
 
-    def draw(self, theta: Theta, key: np.uint64, sweep: int) -> Drawn:
+    def draw(self, theta: Theta, key: np.uint64, sweep: int, labels: bool) -> Drawn:
         "Observed states, given the observed chain."
-        drawn = draw_paths(self.data, key=key, sweep=sweep, **self.chain(theta))
+        drawn = draw_paths(self.data, key=key, sweep=sweep, states=labels, **self.chain(theta))
         counted = free_stretches(drawn.counts.transitions, drawn.counts.first)
-        return Drawn(drawn.counts, counted, drawn.log_likelihood)
+        seen = drawn.states.astype(np.int64) if labels else None
+        return Drawn(drawn.counts, counted, drawn.log_likelihood, seen)
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
         "A `psi` that the data cannot bear."

@@ -30,7 +30,9 @@ from hmmop_nb.engine.problem import (
     log_prior, pose
 )
 from .engine.random import Stream, as_key, own_key, sweep_rng, uniforms
-from .engine.stretches import Stretches, count_stretches, plan_stretches
+from hmmop_nb.engine.stretches import (
+    Stretches, count_stretches, plan_stretches, stretch_log_likelihood
+)
 from .model import HMMOP, Sequences, as_sequences
 from .transforms import nearest_stochastic, unthin
 
@@ -150,6 +152,10 @@ class CollapsedState(NamedTuple):
     log_rows: np.ndarray # `(S + 1, S)` logs of `T` and start; one more row of logits of `psi`
     stretches: Stretches # What lies between the present observed states
     tuning: Tuning # Step size and metric of the moves
+    likelihood: float # Log-likelihood of the data, all that is hidden summed over
+    error: float # `Update.error` of the last move; `nan` if states are new
+    age: int # Sweeps since the observed states were drawn
+    every: int # Sweeps between two such draws
 
 class CollapsedInfo(NamedTuple):
     "What a sweep of such a chain says of itself."
@@ -164,7 +170,21 @@ class Drawn(NamedTuple):
     counts: Counts # How often each state was observed, and what it emitted
     stretches: Stretches # What lies between
     log_likelihood: np.ndarray # `(n_sequences,)`
+    labels: np.ndarray | None # State of each observation; `None` if they were not asked for
     left_out: float | None = None # As in `GibbsSampler.density`
+
+# %% ../nbs/02_known_gaps.ipynb #c0117a1e
+CERTAIN = -.01 # log probability of labels that need not be drawn every time
+EVERY = 5 # sweeps between two draws of them
+LOOK = 20 # sweeps of warm-up between two looks
+
+def is_certain(problem, theta, drawn, likelihood):
+    "Whether the labels that were drawn are the only ones that matter."
+    values, labels = problem.sequences.values, drawn.labels
+    logs = problem.family.emission(theta.emission).log_likelihood(values)
+    seen = logs[np.arange(len(labels)), labels].sum()
+    joint = stretch_log_likelihood(theta.T, theta.start, theta.psi, drawn.stretches) + seen
+    return bool(joint - likelihood > CERTAIN - 1e-12 * abs(likelihood))
 
 # %% ../nbs/02_known_gaps.ipynb #c4699d37
 class CollapsedSampler(GibbsSampler):
@@ -173,36 +193,38 @@ class CollapsedSampler(GibbsSampler):
         super().__init__(name, problem)
         self.leaps, self.blank = whole(leaps, "leaps", 1), blank_target(problem)
 
-    def draw(self, theta: Theta, key: np.uint64, sweep: int) -> Drawn:
-        "Draw the observed states given the parameters."
+    def draw(self, theta: Theta, key: np.uint64, sweep: int, labels: bool) -> Drawn:
+        "Draw the observed states given the parameters; return them too, if `labels`."
         raise NotImplementedError
 
     def init(self, key: np.uint64) -> CollapsedState:
         "First parameters, observed states, and a step size to begin with."
         theta = warm_start(self.problem, key)
-        drawn = self.draw(theta, key, 0)
-        _, density = self.density(theta, drawn.log_likelihood, drawn.left_out)
+        drawn = self.draw(theta, key, 0, False)
+        likelihood, density = self.density(theta, drawn.log_likelihood, drawn.left_out)
         target = with_counts(self.blank, theta, drawn.stretches)
         log_rows = as_log_rows(self.problem, theta)
         tuning = first_tuning(coordinates(log_rows, 0., target), target, key)
-        return CollapsedState(theta, drawn.counts, density, log_rows, drawn.stretches, tuning)
+        return CollapsedState(theta, drawn.counts, density, log_rows, drawn.stretches, tuning,
+                              likelihood, float("nan"), 0, 1)
 
     def step(
         self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
     ) -> tuple[CollapsedState, CollapsedInfo]:
         "Parameters given the observed states, then observed states given the parameters."
-        problem, target = self.problem, with_counts(self.blank, state.theta, state.stretches)
-        move = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep, warm)
+        target = with_counts(self.blank, state.theta, state.stretches)
+        move = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep, warm,
+                                state.error)
         rng = sweep_rng(key, sweep, Stream.PARAMETERS)
-        theta = from_log_rows(problem, state.theta, move.log_rows, rng)
-        if problem.one_psi: theta = theta._replace(psi=draw_psi(problem, state.counts, rng))
-        emission = problem.family.draw(theta.emission, state.counts, rng)
-        theta = theta._replace(emission=emission)
-        drawn = self.draw(theta, key, sweep + 1)
-        likelihood, density = self.density(theta, drawn.log_likelihood, drawn.left_out)
-        state = CollapsedState(theta, drawn.counts, density, move.log_rows, drawn.stretches,
-                               move.tuning)
-        return state, CollapsedInfo(likelihood, move.accept, move.divergent, move.step,
+        theta = from_log_rows(self.problem, state.theta, move.log_rows, rng)
+        state = state._replace(theta=theta, log_rows=move.log_rows, tuning=move.tuning,
+                               error=move.error, age=state.age + 1)
+        if state.age < state.every:
+            likelihood = state.likelihood + move.gain
+            state = state._replace(likelihood=likelihood,
+                                   log_density=likelihood + log_prior(self.problem, theta))
+        else: state = self.renew(state, key, sweep, warm, rng)
+        return state, CollapsedInfo(state.likelihood, move.accept, move.divergent, move.step,
                                     move.corrected)
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
@@ -212,6 +234,24 @@ class CollapsedSampler(GibbsSampler):
         if accept >= .1: return said
         return said + [f"acceptance: moves of T were accepted with probability {accept:.2g} only, "
                        "so that the chains hardly moved; use a longer warm-up"]
+
+    def renew(
+        self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool,
+        rng: np.random.Generator
+    ) -> CollapsedState:
+        "Draw all else: one `psi` for all states, the emissions, the observed states."
+        problem, theta = self.problem, state.theta
+        if problem.one_psi: theta = theta._replace(psi=draw_psi(problem, state.counts, rng))
+        emission = problem.family.draw(theta.emission, state.counts, rng)
+        theta = theta._replace(emission=emission)
+        look = warm and sweep % LOOK == LOOK - 1
+        drawn = self.draw(theta, key, sweep + 1, look)
+        likelihood, density = self.density(theta, drawn.log_likelihood, drawn.left_out)
+        every = state.every
+        if look: every = EVERY if is_certain(problem, theta, drawn, likelihood) else 1
+        return state._replace(
+            theta=theta, counts=drawn.counts, log_density=density, stretches=drawn.stretches,
+            likelihood=likelihood, error=float("nan"), age=0, every=every)
 
 # %% ../nbs/02_known_gaps.ipynb #38ee6ece
 class KnownSampler(CollapsedSampler):
@@ -223,14 +263,14 @@ class KnownSampler(CollapsedSampler):
         self.plan = plan_stretches(held.offsets, problem.n_steps, places.values)
         self.at = np.repeat(self.data.begins[:-1], places.lengths) + places.values
 
-    def draw(self, theta: Theta, key: np.uint64, sweep: int) -> Drawn:
+    def draw(self, theta: Theta, key: np.uint64, sweep: int, labels: bool) -> Drawn:
         "States at all steps, of which the observed ones count."
         family = self.problem.family
         drawn = draw_paths(self.data, theta.start, theta.T, family.weights(theta.emission), key,
                            sweep, psi=theta.psi, symbols=family.symbols, states=True)
-        labels = drawn.states[self.at].astype(np.int64)
-        stretches = count_stretches(self.plan, labels, self.problem.n_states)
-        return Drawn(drawn.counts, stretches, drawn.log_likelihood)
+        seen = drawn.states[self.at].astype(np.int64)
+        stretches = count_stretches(self.plan, seen, self.problem.n_states)
+        return Drawn(drawn.counts, stretches, drawn.log_likelihood, seen)
 
     def fingerprint(self) -> dict:
         "What a checkpoint must agree with."

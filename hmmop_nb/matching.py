@@ -176,7 +176,7 @@ class TiedSampler(CollapsedSampler):
         emission = self.problem.family.emission(params)
         return scaled_densities(emission, self.problem.sequences.values)
 
-    def draw(self, theta: Theta, key: np.uint64, sweep: int) -> Drawn:
+    def draw(self, theta: Theta, key: np.uint64, sweep: int, labels: bool) -> Drawn:
         "Walks and places from the lattice, of which the labels count."
         problem, walk = self.problem, as_walk(theta.start, theta.T, theta.psi)
         b, top = self.known or self.densities(theta.emission)
@@ -184,7 +184,7 @@ class TiedSampler(CollapsedSampler):
         emitted = emission_counts(problem.family, theta.emission, drawn.labels)
         stretches = count_stretches(self.plan, drawn.labels, problem.n_states)
         counts = drawn.counts._replace(emission=emitted)
-        return Drawn(counts, stretches, drawn.log_likelihood, float(top.sum()))
+        return Drawn(counts, stretches, drawn.log_likelihood, drawn.labels, float(top.sum()))
 
     def fingerprint(self) -> dict:
         "What a checkpoint must agree with."

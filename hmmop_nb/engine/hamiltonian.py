@@ -183,6 +183,7 @@ class Move(NamedTuple):
     "What came out of a Hamiltonian move."
     z: np.ndarray # Coordinates, new or old
     log_likelihood: float # Of the stretches, there
+    before: float # The same where the move began
     accept: float # Acceptance probability
     divergent: bool # Whether the trajectory diverged
 
@@ -211,8 +212,8 @@ def hmc_move(
     gain = after + lost - before
     if not gain > -np.inf: gain = -np.inf # nan, when the trajectory has left all bounds
     accept = math.exp(min(gain, 0.))
-    if decide < accept: return Move(new, likelihood, accept, False)
-    return Move(z, old_likelihood, accept, gain < -1000)
+    if decide < accept: return Move(new, likelihood, old_likelihood, accept, False)
+    return Move(z, old_likelihood, old_likelihood, accept, gain < -1000)
 
 # %% ../../nbs/engine/hamiltonian.ipynb #dbef4b8c
 class Tuning(NamedTuple):
@@ -380,6 +381,8 @@ class Update(NamedTuple):
     divergent: bool # Whether its trajectory diverged
     step: float # Its step size
     corrected: float # Acceptance probability of the correction; 1 if nothing is tied
+    gain: float # Change of the log-likelihood of the stretches
+    error: float # Log of the exact density over the surrogate, at the new point
 
 def collapsed_update(
     log_rows: np.ndarray, # `(S + 1, S)` logs of `T` and start; one more row of logits of `psi`
@@ -389,6 +392,7 @@ def collapsed_update(
     key: np.uint64, # Key of the chain
     sweep: int, # Number of the sweep
     warm: bool, # Whether to adapt
+    error: float = float("nan"), # `Update.error` of the last one, if stretches have not changed
 ) -> Update:
     "One Hamiltonian move of `T`, the start and unknown `psi`, everything omitted summed out."
     rows = len(target.psi) + 1
@@ -397,16 +401,18 @@ def collapsed_update(
     if tuning is None: tuning = first_tuning(z, target, key, sweep)
     step = float(np.exp(tuning.log_step if warm else tuning.log_step_avg))
     move = hmc_move(z, target, step, tuning.metric, leaps, rng)
-    new, corrected = move.z, 1.
+    new, corrected, gain = move.z, 1., move.log_likelihood - move.before
     if new is not z and len(target.stretches.totals):
-        gain = surrogate_error(new, target) - surrogate_error(z, target)
-        corrected = math.exp(min(gain, 0.)) if gain > -np.inf else 0.
-        if not rng.random() < corrected: new = z
+        if np.isnan(error): error = surrogate_error(z, target)
+        better = surrogate_error(new, target)
+        corrected = math.exp(min(better - error, 0.)) if better > -np.inf else 0.
+        if rng.random() < corrected: gain, error = gain + better - error, better
+        else: new, gain = z, 0.
     if warm:
         tuning = adapt(tuning, new, move.accept)
         if not tuning.count: tuning = change_metric(tuning, new, target, leaps, key, sweep)
     if new is not z: log_rows = np.vstack([log_probabilities(new, target), new[rows:]])
-    return Update(log_rows, tuning, move.accept, move.divergent, step, corrected)
+    return Update(log_rows, tuning, move.accept, move.divergent, step, corrected, gain, error)
 
 # %% ../../nbs/engine/hamiltonian.ipynb #79fd4eb7
 def draw_concentration(

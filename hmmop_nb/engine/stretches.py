@@ -6,6 +6,7 @@
 #| code-fold: true
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ from numba import njit
 
 # %% auto #0
 __all__ = ['FREE', 'TIED', 'INNER', 'Plan', 'plan_stretches', 'Stretches', 'count_stretches', 'free_stretches', 'ObservedChain',
-           'fill_chain', 'observed_chain', 'Slopes', 'slope_space', 'fill_slopes', 'log_totals', 'surrogate_totals']
+           'fill_chain', 'observed_chain', 'Slopes', 'slope_space', 'fill_slopes', 'log_totals', 'surrogate_totals',
+           'stretch_log_likelihood']
 
 # %% ../../nbs/engine/stretches.ipynb #0d5df0c9
 FREE, TIED = -1, -2 # a stretch that is not fixed
@@ -442,7 +444,7 @@ def slopes_where_known(T, start, psi, counted, slopes):
     return total
 
 # %% ../../nbs/engine/stretches.ipynb #04219b7a
-SPARE = .25 # variance that every total is given besides
+SPARE = .25 # variance that a total is given besides, where it is taken to be normal
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, **INNER)
 def fill_moments(w, w1, w2, at, table):
@@ -467,19 +469,45 @@ def slopes_of_moments(n, w, w1, w2, at, table, dw, dw1, dw2):
     return total
 
 # %% ../../nbs/engine/stretches.ipynb #55c261c9
+@njit(cache=True, error_model="numpy", **INNER)
+def digamma(x):
+    "Slope of the logarithm of the gamma function, for positive numbers."
+    below = 0.
+    while x < 8:
+        below += 1 / x
+        x += 1
+    y = 1 / (x * x)
+    series = y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y / 132))))
+    return np.log(x) - .5 / x - series - below
+
+@njit(cache=True, error_model="numpy", **INNER)
+def weigh_total(M, m, v):
+    "Log density of one total under the surrogate, and its slopes in mean and variance."
+    if v < 1.02 * m + 1e-3:
+        v += SPARE
+        g = (M - m) / v
+        return -.5 * (g * g * v + np.log(2 * np.pi * v)), g, .5 * (g * g - 1 / v)
+    over, p = v - m, m / v
+    k = m * m / over
+    value = math.lgamma(M + k) - math.lgamma(k) - math.lgamma(M + 1)
+    value += k * np.log(p) + M * np.log(over / v)
+    dk, dp = digamma(M + k) - digamma(k) + np.log(p), k / p - M * v / over
+    g = dk * m * (2 * v - m) / (over * over) + dp / v
+    return value, g, -(dk * m * m / (over * over) + dp * m / (v * v))
+
+# %% ../../nbs/engine/stretches.ipynb #582aa18c
 @njit(cache=True, error_model="numpy", fastmath=FAST, **INNER)
 def weigh_totals(counted, table):
     "Log density of all totals under the surrogate; slopes in the means and variances."
     total = 0.
     for code in range(table.shape[1]): table[2, code] = table[3, code] = 0.
     for r in range(len(counted.totals)):
-        m, v = 0., SPARE
+        m, v = 0., 0.
         for k in range(counted.runs[r], counted.runs[r + 1]):
             m += table[0, counted.codes[k]]
             v += table[1, counted.codes[k]]
-        g = (counted.totals[r] - m) / v
-        h = .5 * (g * g - 1 / v)
-        total -= .5 * (g * g * v + np.log(2 * np.pi * v))
+        value, g, h = weigh_total(counted.totals[r], m, v)
+        total += value
         for k in range(counted.runs[r], counted.runs[r + 1]):
             table[2, counted.codes[k]] += g
             table[3, counted.codes[k]] += h
@@ -650,12 +678,12 @@ def find_tilt(T, start, psi, counted):
 
 # %% ../../nbs/engine/stretches.ipynb #ad54e14d
 @njit(cache=True, error_model="numpy", fastmath={"contract"}, nogil=True)
-def add_circle(codes, runs, totals, real, imag, L, out):
-    "The sum over the circle for each run, given ratios at half of its points."
+def add_circle(which, codes, runs, totals, real, imag, L, out):
+    "The sum over the circle for some runs, given ratios at half of its points."
     points = real.shape[1]
     a, b, cos, sin = np.empty(points), np.empty(points), np.empty(L), np.empty(L)
     for l in range(L): cos[l], sin[l] = np.cos(2 * np.pi * l / L), np.sin(2 * np.pi * l / L)
-    for r in range(len(totals)):
+    for r in which:
         a[:], b[:] = 1., 0.
         for k in range(runs[r], runs[r + 1]):
             x, y = real[codes[k]], imag[codes[k]]
@@ -708,25 +736,28 @@ def left_out(T, start, psi, counted, tilt, L):
     return np.logaddexp(bounds[0], below)
 
 # %% ../../nbs/engine/stretches.ipynb #46b58175
-LOST = -30. # log of a share that does not matter
+LOST = -24. # log of a share that does not matter
 FAR = 1e-6 # a sum smaller than this has lost digits
 
 def circle_of(T, start, psi, counted, tilt):
     "Log probability of each total under the tilted law; `nan` where digits would be lost."
-    L, most = int(2 * np.ceil(5 * tilt.sd.max())) + 8, 2**14
-    out = np.empty(len(counted.totals))
+    L, most = int(2 * np.ceil(8 * tilt.sd.max())) + 8, 2**14
+    out, which = np.empty(len(counted.totals)), np.arange(len(counted.totals))
     while True:
         angles = 2 * np.pi * np.arange(L // 2 + 1) / L
         values = generating(T, start, psi, tilt.r * np.exp(1j * angles))
         with np.errstate(divide="ignore", invalid="ignore"): values *= np.exp(-tilt.logs)
         real, imag = np.ascontiguousarray(values.real.T), np.ascontiguousarray(values.imag.T)
-        add_circle(counted.codes, counted.runs, counted.totals, real, imag, L, out)
+        add_circle(which, counted.codes, counted.runs, counted.totals, real, imag, L, out)
         good = out > FAR
         logs = np.log(np.where(good, out, np.nan))
         unsure = left_out(T, start, psi, counted, tilt, L) > np.where(good, logs, 0.) + LOST
-        if not unsure.any(): return logs
-        if 2 * L > most: return np.where(unsure, np.nan, logs)
-        L *= 2
+        which = which[unsure[which]]
+        if len(which) and 3 * L <= 2 * most:
+            L = 2 * (3 * L // 4)
+            continue
+        logs[which] = np.nan
+        return logs
 
 # %% ../../nbs/engine/stretches.ipynb #1da276cb
 def log_totals(
@@ -760,3 +791,17 @@ def surrogate_totals(
     fill_chain(T, start, psi, slopes.chain, slopes.room[0])
     fill_ties(start, psi, slopes)
     return weigh_totals(counted, slopes.table)
+
+# %% ../../nbs/engine/stretches.ipynb #c4d556af
+def stretch_log_likelihood(
+    T: np.ndarray, # Latent transition matrix `(S, S)`
+    start: np.ndarray, # Law of the first latent state `(S,)`
+    psi: np.ndarray, # Omission probabilities `(S,)`
+    counted: Stretches, # From `count_stretches`
+) -> float:
+    "Exact log-likelihood of stretches, everything omitted summed out."
+    space = slope_space(len(psi), counted)
+    value = fill_slopes(T, start, psi, counted, space, True)
+    if not len(counted.totals): return value
+    wrong = surrogate_totals(T, start, psi, counted, space)
+    return float(value + log_totals(T, start, psi, counted).sum() - wrong)
