@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .engine.checks import Data, Numbers, as_n_steps
-from .engine.emissions import Family, emission_arrays
+from .engine.emissions import Family, emission_arrays, with_holes
 from .engine.labeller import PaperLabels, best_paths_share, label_by_turns
 from hmmop_nb.engine.lattice import (
     NOWHERE, ROOM, Best, as_walk, best_matches, expect_in_logs, expected_matches,
@@ -21,7 +21,8 @@ from .engine.messages import PEAK, SURE, as_logs, smooth, writeable
 from .engine.parallel import in_shares
 from .engine.posterior import Posterior
 from .engine.problem import Prior, Problem, Theta, check_positions
-from .model import HMMOP, Sequences, as_sequences
+from .engine.reading import read_for
+from .model import HMMOP, Sequences
 from .transforms import thin, thin_start
 
 # %% auto #0
@@ -43,11 +44,11 @@ class GivenEmission(Family):
     learned = False
 
     def __init__(self, emission: Any, sequences: Sequences):
-        self.known, self.n_states = emission, emission.n_states
+        self.known, self.n_states = with_holes(emission, sequences), emission.n_states
         self.name, arrays = emission_arrays(emission)
         self.parameters = tuple(arrays)
         self.held = sequences
-        self.log_b = log_densities(emission, sequences)
+        self.log_b = log_densities(self.known, sequences)
 
     def emission(self, params: np.ndarray) -> Any: return self.known
 
@@ -74,8 +75,8 @@ def pose_model(
     positions: "Data | None" = None, # Steps of the observations; `None` if unknown
 ) -> tuple[Problem, Theta]: # Data with what is known, and the parameters
     "A known model and new data, checked."
+    sequences = read_for(model, sequences)
     model = as_model(model)
-    sequences = as_sequences(sequences)
     if positions is not None: positions, n_steps = check_positions(positions, sequences, n_steps)
     elif n_steps is not None:
         n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
