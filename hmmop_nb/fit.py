@@ -34,7 +34,8 @@ from .model import HMMOP, Sequences
 from .engine.emissions import Categorical, Gaussian, Poisson
 
 # %% auto #0
-__all__ = ['score', 'n_parameters', 'aic', 'bic', 'Comparison', 'compare', 'StateChoice', 'choose_n_states', 'fit']
+__all__ = ['METHODS', 'Method', 'score', 'n_parameters', 'aic', 'bic', 'Comparison', 'compare', 'StateChoice', 'choose_n_states',
+           'fit']
 
 # %% ../nbs/10_fit.ipynb #cd06c50c
 class Method(NamedTuple):
@@ -106,7 +107,7 @@ def choose_method(
     if not idle: return method, "as asked for"
     return method, f"as asked for, which makes no use of {' and '.join(idle)}"
 
-# %% ../nbs/10_fit.ipynb #5b8fdbcc
+# %% ../nbs/10_fit.ipynb #73c03172
 SHARED = {"sequences", "psi", "n_steps", "positions", "n_states", "emission", "start", "prior",
           "draws", "warmup", "chains", "seed", "init", "thin", "progress", "checkpoint"}
 ELSEWHERE = dict( # what other packages call it
@@ -121,6 +122,7 @@ def nearest_keyword(option: str, own: set[str]) -> str:
     near = ELSEWHERE.get(option) or next(iter(get_close_matches(option, {*own, *SHARED}, 1)), None)
     return f": did you mean {near}?" if near else ""
 
+# %% ../nbs/10_fit.ipynb #5b8fdbcc
 def own_options(name: str) -> set[str]:
     "Keywords that a method has beside the shared ones."
     found = inspect.signature(METHODS[name].fit).parameters.values()
@@ -476,6 +478,10 @@ class Choice(NamedTuple):
     tried: StateChoice | None # The table, if the number of states was chosen
     line: str # All this in words
 
+    def said(self) -> list[Any]:
+        "What to print."
+        return [self.line] if self.tried is None else [self.tried, self.line]
+
     def info(self) -> dict[str, Any]:
         "What a posterior keeps of it."
         kept: dict[str, Any] = dict(chosen=self.line)
@@ -596,6 +602,7 @@ def read_all(
     if may_miss(missing) and labels is None: sequences = without_blanks(sequences, emission)
     return told, sequences, labels, columns | dict(missing=missing)
 
+# %% ../nbs/10_fit.ipynb #3ff9b183
 def choose(
     data: Data, # What the user gave
     n_states: Any, # A number, `"auto"`, numbers to try, or `None`
@@ -644,7 +651,7 @@ def fit(
     sequences: Data, # `Sequences`, a list of arrays, `(X, lengths)`, a long table, or AnnData
     n_states: int | str | Iterable[int] | None = None, # A number, `"auto"` or numbers to try
     *,
-    psi: Any = None, # Omission probability: one, or one per state (a dict goes by name); `nan` unknown
+    psi: Any = None, # Omission probability: one, one per state, or by name; `nan` where unknown
     n_steps: Any = None, # Latent length, one or one each; of tables also a column, or by name
     positions: Any = None, # Steps of the observations, one array per sequence, or a column
     method: str = "auto", # "auto", "known", "matching", "gaps", "em", "analytic", "naive", "random"
@@ -667,14 +674,12 @@ def fit(
 ) -> Posterior: # Its `info` has `chosen`, and `labels` if there are any
     "Learn a chain from observations with gaps, by the method that makes most of what is known."
     told = dict(positions=positions, n_steps=n_steps, psi=psi)
-    columns = dict(sequence=sequence, order=order, value=value, missing=missing)
-    choice = choose(sequences, n_states, told, method, emission, start, prior, columns, options,
-                    seed)
+    read = dict(sequence=sequence, order=order, value=value, missing=missing)
+    choice = choose(sequences, n_states, told, method, emission, start, prior, read, options, seed)
     sampling = for_sampling(choice.method, draws=draws, warmup=warmup, chains=chains, thin=thin,
                             checkpoint=checkpoint)
     check_choice(choice, init)
-    if progress and choice.tried is not None: print(choice.tried)
-    if progress: print(choice.line)
+    if progress: print(*choice.said(), sep="\n")
     posterior = choice.method.fit(
         choice.sequences, **choice.known, emission=choice.emission, n_states=choice.n_states,
         start=choice.start, prior=choice.prior, seed=seed, init=init, progress=progress,

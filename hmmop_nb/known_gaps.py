@@ -92,8 +92,8 @@ class GibbsSampler(Sampler):
         said = [f"psi: no observation belongs to state {s}, so the data say next to nothing about "
                 f"psi[{s}] and its posterior rests on the prior; give its value, or leave the "
                 "state out" for s in np.flatnonzero(never) if not self.problem.one_psi]
-        said += few_visits(self.problem, posterior, observed)
-        return said + idle_states(posterior, observed)
+        few = few_visits(self.problem, posterior, observed)
+        return said + few + idle_states(posterior, observed)
 
     def fingerprint(self) -> dict:
         "What a checkpoint must agree with."

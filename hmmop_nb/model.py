@@ -138,9 +138,9 @@ class Sequences:
     def __len__(self) -> int: return len(self.offsets) - 1
     def __iter__(self) -> Iterator[np.ndarray]: return (self[i] for i in range(len(self)))
     def __repr__(self) -> str:
-        gone = f", {np.isnan(self.values).sum()} of them missing" if self.missing else ""
-        return (f"Sequences({len(self)} sequences, {len(self.values)} values{gone}, "
-                f"{self.values.dtype})")
+        gone = f" ({np.isnan(self.values).sum()} missing)" if self.missing else ""
+        held = f"{len(self)} sequences, {len(self.values)} values{gone}"
+        return f"Sequences({held}, {self.values.dtype})"
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, (int, np.integer)):

@@ -104,7 +104,7 @@ def data_rows():
         error("Sequences.from_list", "ragged object array inside", [np.array([1., [2.]], object)],
               says="sequences: "),
         error("Sequences.from_list", "masked entries", [np.ma.array([1., 2.], mask=[False, True])],
-              says="sequences: has masked entries|compressed"),
+              says="sequences: has masked entries|missing=\"value\""),
         error("Sequences.from_list", "whole numbers beyond int64",
               [np.array([2**64 - 1], np.uint64)], says="sequences: lie between|rescale"),
         error("Sequences.from_list", "values whose squares overflow", [[0., 1e308]],

@@ -63,7 +63,7 @@ def has_value(
     return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
 
 def all_rows(logs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    "Log densities of all observations, given those of the ones that have a value; zeros for others."
+    "Log densities of all observations, given those that have a value; zeros for the others."
     if len(logs) == len(values): return logs
     rows = np.zeros((len(values), logs.shape[1]))
     rows[has_value(values)] = logs
@@ -480,8 +480,7 @@ class GaussianFamily(Family):
     parameters = ("means", "scales")
 
     def __init__(self, sequences: Any, n_states: int, prior: Any):
-        self.held = sequences
-        self.n_states = n_states
+        self.held, self.n_states = sequences, n_states
         values = self.values if len(self.values) else np.zeros(1)
         low, high = float(values.min()), float(values.max())
         width = high - low or 1.
@@ -565,6 +564,7 @@ def check_table(
                          f"of {n_states} x {n_symbols}; number the symbols that occur from 0 on, "
                          "or give them as labels (text), which are numbered by themselves")
 
+# %% ../../nbs/engine/emissions.ipynb #d9342ec5
 class CategoricalFamily(Family):
     "Categorical emissions with unknown probabilities; parameters `(S, M)`."
     name = "categorical"

@@ -302,15 +302,13 @@ class PathTally(NamedTuple):
     first: np.ndarray # `(blocks, S)`, first states
     observed: np.ndarray # `(blocks, S)`, observed visits
     omitted: np.ndarray # `(blocks, S)`, omitted visits
-    moments: np.ndarray # `(blocks, 2, S)`, sums and sums of squares around the curve's centre; a
-    # third row if some observations have no value: the number of those that have one
+    moments: np.ndarray # `(blocks, 2, S)`: sums, squares around the centre; 3 if some lack a value
     symbols: np.ndarray # `(blocks, S, symbols)`, how often each symbol was emitted
 
-def path_tally(blocks, S, n_symbols, n_moments=2):
+def path_tally(blocks, S, n_symbols, rows=2):
     "A tally of nothing yet."
     n, states = apart(blocks, S, S + 1), [apart(blocks, S) for _ in range(3)]
-    return PathTally(n, *states, apart(blocks, n_moments, S, dtype=float),
-                     apart(blocks, S, n_symbols))
+    return PathTally(n, *states, apart(blocks, rows, S, dtype=float), apart(blocks, S, n_symbols))
 
 @njit(cache=True, inline="always")
 def count_step(which, before, found, active, transitions, observed, omitted):
@@ -326,9 +324,8 @@ def count_step(which, before, found, active, transitions, observed, omitted):
 def add_moments(values, centre, which, found, active, moments):
     "Add what they emitted, and its square, around the centre of each state."
     for l in range(active):
-        if which[l] >= 0:
+        if which[l] >= 0 and not np.isnan(values[which[l]]):
             d = values[which[l]] - centre[0, found[l]]
-            if np.isnan(d): continue
             moments[0, found[l]] += d
             moments[1, found[l]] += d * d
             if len(moments) > 2: moments[2, found[l]] += 1.
@@ -337,8 +334,8 @@ def add_moments(values, centre, which, found, active, moments):
 def add_symbols(values, which, found, active, symbols):
     "Count the symbols that they emitted."
     for l in range(active):
-        if which[l] >= 0 and values[which[l]] >= 0:
-            symbols[found[l], np.int64(values[which[l]])] += 1
+        if which[l] < 0 or values[which[l]] < 0: continue
+        symbols[found[l], np.int64(values[which[l]])] += 1
 
 # %% ../../nbs/engine/messages.ipynb #f6ebf594
 class Draw(NamedTuple):
