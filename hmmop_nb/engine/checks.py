@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 # %% auto #0
-__all__ = ['Seed', 'Numbers', 'Data', 'MOST', 'NO_VALUE', 'whole', 'as_array', 'in_brackets', 'as_values', 'as_floats',
-           'first_place', 'not_negative', 'positive', 'check_finite', 'check_probabilities', 'check_stochastic',
-           'check_psi', 'check_visible', 'as_n_steps', 'set_fields']
+__all__ = ['Seed', 'Numbers', 'Data', 'MOST', 'TAKES_LABELS', 'NO_VALUE', 'whole', 'as_array', 'in_brackets', 'as_values',
+           'as_floats', 'first_place', 'not_negative', 'positive', 'check_finite', 'check_probabilities',
+           'check_stochastic', 'check_psi', 'check_visible', 'as_n_steps', 'set_fields']
 
 # %% ../../nbs/engine/checks.ipynb #f0398037
 Seed = int | np.random.Generator | None # A whole number, a generator, or nothing for a new seed
@@ -60,12 +60,12 @@ def flat_numbers(values, name):
     if values.dtype.kind == "O" and values.size and not any(map(np.ndim, values)):
         values = np.asarray(values.tolist())
     if values.size and values.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: expected numbers, got {values.dtype}; labels are taken by fit, "
-                         "and turned into codes by read_sequences(data)[0]")
+        raise ValueError(f"{name}: expected numbers, got {values.dtype}; {TAKES_LABELS}")
     return values
 
 # %% ../../nbs/engine/checks.ipynb #de39b765
 MOST = 2**62 # largest size of an observation
+TAKES_LABELS = "labels are taken by fit, and turned into codes by read_sequences(data)[0]"
 NO_VALUE = (
     'if a visit was made there and only its value is unknown, say so with missing="value" (of fit; '
     "for other functions of read_sequences), and the visit is kept without a value; where there "

@@ -15,7 +15,8 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from hmmop_nb.engine.checks import (
-    NO_VALUE, Data, Numbers, as_floats, as_n_steps, check_finite, check_probabilities, check_psi
+    NO_VALUE, TAKES_LABELS, Data, Numbers, as_floats, as_n_steps, check_finite,
+    check_probabilities, check_psi
 )
 from .emissions import broadcast, draw_rows, emission_family, log_rows
 from .files import as_plain
@@ -118,7 +119,8 @@ def check_positions(
     try: positions = as_sequences(positions)
     except ValueError as error:
         text = str(error).replace("sequences:", "positions:", 1)
-        text = text.replace(NO_VALUE, "give the step of every observation, a whole number from 0")
+        for remedy in (NO_VALUE, TAKES_LABELS):
+            text = text.replace(remedy, "give the step of every observation, a whole number from 0")
         raise ValueError(text) from None
     n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
     if len(positions) != len(sequences):

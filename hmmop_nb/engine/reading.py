@@ -33,8 +33,9 @@ def is_missing(column: Any) -> np.ndarray:
     "Which entries of a column are missing; what makes no array is left to those who refuse it."
     if hasattr(column, "isna"): return np.asarray(column.isna(), bool)
     if np.ma.is_masked(column): return np.ma.getmaskarray(column)
-    try: x = np.asarray(column if hasattr(column, "dtype") else as_objects(column))
+    try: x = np.asarray(column)
     except ValueError: return np.zeros(len(column), bool)
+    if x.dtype.kind in "US" and not hasattr(column, "dtype"): x = as_objects(column) # "nan" or nan
     if x.dtype.kind == "f": return np.isnan(x)
     if x.dtype.kind == "M": return np.isnat(x)
     if x.dtype.kind != "O": return np.zeros(x.shape, bool)
@@ -116,6 +117,13 @@ def pick_column(
                          f"all); {remedy}")
     return table[chosen]
 
+# %% ../../nbs/engine/reading.ipynb #09d0775f
+def refuse_text(column: Any, name: str, what: str) -> None:
+    "Refuse words where numbers are needed: their codes would be taken for them."
+    if is_text(column):
+        raise ValueError(f"{what}: column {name!r} has text such as {str(np.asarray(column)[0])!r}; "
+                         "turn it into whole numbers (astype(int))")
+
 def as_order(column: Any) -> Any:
     "What to sort by: numbers written as text go by their size, not by the alphabet."
     if not is_text(column) or hasattr(column, "cat"): return column
@@ -152,7 +160,9 @@ def cell_order(obs: Any, order: Any) -> Any:
     if order is None:
         raise ValueError("order: name the obs column that orders the cells, such as a "
                          f"pseudotime; there are {some_names(obs)}")
-    place = pick_column(obs, order, order, "order")
+    place = as_order(pick_column(obs, order, order, "order"))
+    if hasattr(place, "cat"): return place
+    refuse_text(place, order, "order")
     far = np.flatnonzero(~np.isfinite(np.asarray(place, float)))
     if len(far):
         raise ValueError(f"order: {order!r} of cell {far[0]} is not finite ({len(far)} in all), "
@@ -211,7 +221,7 @@ def read_lists(data: Any, labels: list | None, missing: bool) -> tuple[Sequences
     pair = isinstance(data, tuple) and len(data) == 2 and not labelled[1]
     if pair and labelled[0]: pair = len(data[1]) > 0
     parts = [data[0]] if pair else list(data)
-    lists = [not np.isscalar(part) and np.ndim(as_objects(part)) > 0 for part in parts]
+    lists = [hasattr(part, "__len__") and getattr(part, "ndim", 1) > 0 for part in parts]
     gone = [is_missing(part) if ok else np.zeros(1, bool) for part, ok in zip(parts, lists)]
     some = all(lists) and any(map(np.any, gone))
     if not any(labelled) and not some: return as_sequences(data), None
@@ -263,12 +273,6 @@ def named_column(data: Any, name: str, what: str) -> Any:
         raise ValueError(f"{what}: {name!r} names a column, but the data are a "
                          f"{type(data).__name__}, not a table; pass one entry per sequence")
     return pick_column(table, name, name, what)
-
-def refuse_text(column: Any, name: str, what: str) -> None:
-    "Refuse words where numbers are needed: their codes would be taken for them."
-    if is_text(column):
-        raise ValueError(f"{what}: column {name!r} has text such as {np.asarray(column)[0]!r}; "
-                         "turn it into whole numbers (astype(int))")
 
 def lengths_in_column(data: Any, name: str, columns: dict[str, Any]) -> np.ndarray:
     "Latent lengths from a column that has one number for each sequence."
