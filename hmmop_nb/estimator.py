@@ -42,7 +42,7 @@ def as_column(X: Data) -> np.ndarray:
 
 def check_lengths(X: Data, lengths: "Numbers") -> None:
     "Refuse what scikit-learn calls y in the place of lengths."
-    if np.size(lengths) == len(X) > 1:
+    if hasattr(lengths, "__len__") and len(lengths) == len(X) > 1:
         raise ValueError(f"lengths: has one entry for each of the {len(X)} entries of X, like the "
                          "targets y of scikit-learn, of which this model makes no use; give the "
                          "length of each sequence, or nothing if X is a list of sequences")

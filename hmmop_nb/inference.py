@@ -70,7 +70,7 @@ def log_densities(emission, sequences):
 # %% ../nbs/07_inference.ipynb #fc4a285d
 def pose_model(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
     positions: "Data | None" = None, # Steps of the observations; `None` if unknown
 ) -> tuple[Problem, Theta]: # Data with what is known, and the parameters
@@ -140,7 +140,7 @@ def thinned(theta):
 # %% ../nbs/07_inference.ipynb #2585e21a
 def log_likelihood(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
 ) -> np.ndarray: # `(n_sequences,)`; `-inf` for a sequence that the model cannot produce
     "Log-likelihood of each sequence, hidden states and unknown gaps summed out."
@@ -187,7 +187,7 @@ def label_probabilities(
 # %% ../nbs/07_inference.ipynb #d742f932
 def posterior_marginals(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
 ) -> list[np.ndarray]: # Arrays `(K, S)`, one for each sequence
     "Posterior probability of each state behind each observation."
@@ -232,7 +232,7 @@ def best_labels(
 # %% ../nbs/07_inference.ipynb #f84eac0f
 def paper_labels(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers", # Latent lengths, one for all or one each
     max_iter: int = 100, # Most turns
 ) -> PaperLabels: # Labels, positions, log densities, and how it went
@@ -252,7 +252,7 @@ def paper_labels(
 # %% ../nbs/07_inference.ipynb #91ef734f
 def decode(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
     method: str = "posterior", # `"posterior"`: most labels right; `"viterbi"`; `"paper"`
 ) -> Sequences: # One label for each observation
@@ -272,7 +272,7 @@ def decode(
 # %% ../nbs/07_inference.ipynb #901937f3
 def place(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers", # Latent lengths, one for all or one each
 ) -> Sequences: # Steps, counted from 0, increasing within a sequence
     "The steps at which the observations were made, most probable jointly with the states."
@@ -296,7 +296,7 @@ def places_of_one(b, log_b, N, walk, logs):
 # %% ../nbs/07_inference.ipynb #84da7ba3
 def position_marginals(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers", # Latent lengths, one for all or one each
 ) -> list[np.ndarray]: # Arrays `(K, N)`, one for each sequence; rows sum to one
     "Posterior probability of each step for each observation."

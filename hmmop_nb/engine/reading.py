@@ -6,6 +6,7 @@
 #| code-fold: true
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def as_codes(
     if labels is None: labels = labels_of(column, values)
     number = {label: i for i, label in enumerate(labels)}
     for value in values:
-        if value not in number:
+        if not isinstance(value, Hashable) or value not in number:
             raise ValueError(f"sequences: {value!r} is not one of the {len(labels)} labels seen "
                              "when fitting; give it as missing, or fit again with it")
     return put_back(np.array([number[value] for value in values], int), there), list(labels)
