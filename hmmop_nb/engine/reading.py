@@ -121,9 +121,10 @@ def pick_column(
 # %% ../../nbs/engine/reading.ipynb #09d0775f
 def refuse_text(column: Any, name: str, what: str) -> None:
     "Refuse words where numbers are needed: their codes would be taken for them."
-    if is_text(column):
-        raise ValueError(f"{what}: column {name!r} has text such as {str(np.asarray(column)[0])!r}; "
-                         "turn it into whole numbers (astype(int))")
+    if not is_text(column): return
+    word = str(np.asarray(column)[0])
+    raise ValueError(f"{what}: column {name!r} has text such as {word!r}; turn it into whole "
+                     "numbers (astype(int))")
 
 def as_order(column: Any) -> Any:
     "What to sort by: numbers written as text go by their size, not by the alphabet."
