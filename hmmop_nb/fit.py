@@ -535,6 +535,9 @@ def by_state(
     "Numbers by the name of the state as an array."
     if hasattr(given, "to_dict"): given = given.to_dict()
     if not isinstance(given, dict): return given
+    if not names:
+        raise ValueError(f"{what}: states have no names while their number is not known; give "
+                         "n_states, or one number for all")
     strange = [name for name in given if name not in names]
     if strange:
         more = " and more" if len(names) > 8 else ""
@@ -547,9 +550,11 @@ def by_state(
 
 def state_names(emission: Any, n_states: Any, labels: list | None) -> list:
     "Names of the states: labels if they are seen as they are, else numbers."
-    if isinstance(emission, str): return list(range(n_states)) if is_whole(n_states) else []
-    seen = labels is not None and emission.n_states >= len(labels)
-    return [*(labels if seen else []), *range(len(labels) if seen else 0, emission.n_states)]
+    if not isinstance(emission, str): n_states = getattr(emission, "n_states", None)
+    if not is_whole(n_states): return [] # to be chosen, or to be refused later
+    if isinstance(emission, str) or labels is None or n_states < len(labels):
+        return list(range(n_states))
+    return [*labels, *range(len(labels), n_states)]
 
 def say_by_state(psi: Any, names: list, labels: list | None) -> list[str]:
     "A `psi` with one entry per state, by name, in words."
