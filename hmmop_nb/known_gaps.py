@@ -54,8 +54,8 @@ def few_visits(problem, posterior, observed):
     names = ", ".join(map(str, few[:5])) + (", …" if len(few) > 5 else "")
     which = f"state {names} has" if len(few) == 1 else f"states {names} have"
     return [f"prior: {which} fewer observations than the prior of T counts for "
-            f"({visits[few[0]]:.0f} against {weight[few[0]]:.3g}), so that their rows of T are "
-            'mostly prior; Prior(T="sparse") claims less']
+            f"({visits[few[0]]:.0f} against {weight[few[0]]:.3g}), so that T is mostly prior "
+            'there; Prior(T="sparse") claims less']
 
 # %% ../nbs/02_known_gaps.ipynb #3344f7f9
 class GibbsSampler(Sampler):
