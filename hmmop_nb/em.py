@@ -17,7 +17,7 @@ from numba import njit
 
 from .engine.checks import Data, Numbers, Seed, whole
 from .engine.driver import warn_user
-from .engine.emissions import log_rows
+from .engine.emissions import NO_SYMBOL, has_value, log_rows, with_values
 from .engine.lattice import as_walk, expected_matches, explain_impossible, scaled_densities
 from .engine.messages import smooth
 from .engine.posterior import Posterior
@@ -111,12 +111,15 @@ def expected_emission(family: Any, params: np.ndarray, gamma: np.ndarray) -> np.
     "What the family adds up over observations whose states have probabilities `gamma`."
     if not family.learned: return np.zeros(0)
     values, weights = family.held.values, family.weights(params)
+    there = has_value(values) & (values != NO_SYMBOL if family.symbols else True)
+    some, values, gamma = not there.all(), values[there], gamma[there]
     if family.symbols:
         codes, M = values.astype(np.int64), len(weights.table)
         return np.stack([np.bincount(codes, weight, M) for weight in gamma.T])
     d = values[:, None] - weights.curve[0]
     weighted = gamma * d
-    return np.array([weighted.sum(0), np.einsum("ks,ks->s", weighted, d)])
+    sums = [weighted.sum(0), np.einsum("ks,ks->s", weighted, d)]
+    return np.array([*sums, gamma.sum(0)] if some else sums)
 
 # %% ../nbs/06_em.ipynb #7171ca4e
 @contextmanager
@@ -168,6 +171,7 @@ def shares(counts, old):
 
 def least_scale(x):
     "The smallest scale that is tried, of data that vary and of data that do not."
+    x = x[has_value(x)]
     return 1e-4 * x.std() if np.ptp(x) > 0 else 1e-6 * max(1., np.abs(x).max())
 
 def best_psi(problem, theta, counts):
@@ -184,6 +188,7 @@ def best_emission(problem, theta, counts):
     family, old = problem.family, theta.emission
     if not family.learned: return old
     if family.symbols: return shares(counts.emission + prior_counts(problem).emission, old)
+    counts = with_values(counts, family.held)
     some = counts.observed > 0
     mean, square = counts.emission / np.where(some, counts.observed, 1) # around the old centre
     if family.name == "poisson": return np.where(some, mean, old)
@@ -505,6 +510,7 @@ def emission_slopes(family, params, counts, extra):
     "Slope of the log density in the emission arrays, by name."
     if not family.learned: return {}
     if family.symbols: return dict(probs=over(counts.emission + extra.emission, params))
+    counts = with_values(counts, family.held)
     total, squares = counts.emission
     if family.name == "poisson": return dict(rates=over(total, params[0]) - counts.observed)
     scales = params[1]

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from .engine.checks import Data, Numbers, Seed
+from .engine.driver import warn_user
 from .engine.posterior import Posterior
 from .engine.problem import Prior
-from .engine.reading import anndata_table, read_sequences, read_table
-from .fit import fit as front_door
+from .engine.reading import anndata_table, may_miss, read_for, read_table
+from .fit import METHODS, fit as front_door
 from .inference import decode, log_likelihood, posterior_marginals
 from .model import HMMOP, Sequences
 from .transforms import thin, thin_start
@@ -33,18 +34,31 @@ def is_flat(X: Data) -> bool:
     if isinstance(X, np.ndarray): return X.dtype.kind != "O"
     return len(X) > 0 and all(np.ndim(x) == 0 for x in X)
 
+def as_column(X: Data) -> np.ndarray:
+    "All observations in one array; masks and missing labels are kept."
+    if isinstance(X, np.ma.MaskedArray): values = X
+    else: values = np.asarray(X) if hasattr(X, "dtype") else np.array(X, object)
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+def check_lengths(X: Data, lengths: "Numbers") -> None:
+    "Refuse what scikit-learn calls y in the place of lengths."
+    if hasattr(lengths, "__len__") and len(lengths) == len(X) > 1:
+        raise ValueError(f"lengths: has one entry for each of the {len(X)} entries of X, like the "
+                         "targets y of scikit-learn, of which this model makes no use; give the "
+                         "length of each sequence, or nothing if X is a list of sequences")
+
 def as_data(X: Data, lengths: "Numbers | None") -> Data:
     "Data in a form that `read_sequences` takes."
     if lengths is not None:
-        values = np.asarray(X)
-        if values.ndim == 2 and values.shape[1] == 1: values = values[:, 0]
+        check_lengths(X, lengths)
+        values = as_column(X)
         places = Sequences.from_lengths(np.arange(len(X)), lengths)
         return [values[part] for part in places]
     if isinstance(X, Sequences) or is_table(X) or not is_flat(X): return X
     if np.ndim(X) == 2 and np.shape(X)[1] != 1:
         raise ValueError(f"X: has {np.shape(X)[1]} columns, but observations are single numbers; "
                          "pass one column, or a list of sequences")
-    return [np.ravel(X)]
+    return [as_column(X)]
 
 # %% ../nbs/reference/estimator.ipynb #61ad36eb
 class Fitted:
@@ -68,6 +82,14 @@ class Fitted:
         return hasattr(self, "model_")
 
 # %% ../nbs/reference/estimator.ipynb #d0d0e6ba
+def refuse_idle(method: str, **told: Any) -> None:
+    "Refuse what the method that was asked for would not use."
+    for name, value in told.items():
+        if method == "auto" or method not in METHODS or value is None: continue
+        if name not in METHODS[method].uses:
+            raise ValueError(f'{name}: method="{method}" makes no use of it; pass method="auto", '
+                             "which takes the method that does, to GapHMM")
+
 def fit(
     self,
     X: Data, # All observations `(n,)` or `(n, 1)`, or anything that `fit` takes
@@ -82,6 +104,7 @@ def fit(
     "Learn the model; returns the estimator."
     own = self.get_params()
     options = own.pop("options") or {}
+    refuse_idle(self.method, n_steps=n_steps, positions=positions)
     if self.method == "em":
         for name in ("draws", "warmup", "chains"): own.pop(name)
     self.columns_ = dict(sequence=sequence, order=order, value=value)
@@ -114,13 +137,13 @@ def fitted_data(self, X: Data, lengths: "Numbers | None") -> tuple[Sequences, np
     check_fitted(self)
     data = as_data(X, lengths)
     if not is_table(data):
-        sequences = read_sequences(data, labels=self.labels_)[0]
+        sequences = read_for(self.posterior_, data)
         return sequences, np.arange(len(sequences.values))
-    columns = self.columns_
+    columns, missing = self.columns_, may_miss(self.missing)
     if hasattr(data, "obs"):
-        data = anndata_table(data, **columns)
+        data = anndata_table(data, **columns, missing=missing)
         columns = dict(sequence=None, order=None, value=None)
-    sequences = read_table(data, **columns, labels=self.labels_)[0]
+    sequences = read_table(data, **columns, labels=self.labels_, missing=missing)[0]
     row = object() # a name that no column has
     numbered = {name: data[name] for name in data} | {row: np.arange(len(sequences.values))}
     rows = read_table(numbered, **columns | dict(value=row), labels=None)[0]
@@ -133,6 +156,12 @@ def in_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return out
 
 # %% ../nbs/reference/estimator.ipynb #66d645f5
+FLAT_SCORE = (
+    "psi: scores cannot choose it while the lengths are unknown: for every psi up to some limit "
+    "there is a T that explains the observed chain equally well, so that the winner of a search is "
+    "noise; take psi from what you know, or pass n_steps to fit and score"
+)
+
 def predict(
     self,
     X: Data, # Observations
@@ -163,6 +192,7 @@ def score(
     n_steps: Any = None, # Latent lengths if known
 ) -> float: # Higher is better
     "Log-likelihood of all observations."
+    if n_steps is None and getattr(self, "_searched_psi", False): warn_user([FLAT_SCORE])
     sequences, _ = fitted_data(self, X, lengths)
     return float(log_likelihood(self.model_, sequences, n_steps).sum())
 
@@ -198,6 +228,7 @@ def set_params(
         if name not in known:
             raise ValueError(f"{name}: is no parameter of GapHMM; it has {list(known)}")
         setattr(self, name, value)
+    if "psi" in params: self._searched_psi = True # as a search over parameters does it
     return self
 
 def in_words(self) -> str:
@@ -226,13 +257,14 @@ class GapHMM(Fitted):
         emission: Any = "auto", # As in `fit`: a word such as `"gaussian"`, or an emission object
         method: str = "em", # As in `fit`; `"auto"` samples
         start: "Numbers | None" = None, # Law of the first latent state if known
-        prior: Prior = Prior(), # What is believed beforehand
+        prior: Prior | None = None, # What is believed beforehand; `None` as in `fit`
         draws: int = 1000, # Draws to keep of each chain, when sampling
         warmup: int = 500, # Sweeps before them
         chains: int = 4, # Independent chains
         seed: Seed = None, # An int or a `Generator`
         init: Any = None, # `None` for a good start, `"random"`, or an `HMMOP`
         progress: bool = False, # Say what was chosen and show a progress bar
+        missing: str | None = None, # `"value"`: `nan` is a visit whose value is not known
         options: dict[str, Any] | None = None, # Dict of keywords that belong to the method alone
     ) -> None:
         self.n_states = n_states
@@ -242,7 +274,7 @@ class GapHMM(Fitted):
         self.start, self.prior = start, prior
         self.draws, self.warmup, self.chains = draws, warmup, chains
         self.seed, self.init = seed, init
-        self.progress = progress
+        self.progress, self.missing = progress, missing
         self.options = options
 
     get_params = get_params

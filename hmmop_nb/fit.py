@@ -9,26 +9,33 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from difflib import get_close_matches
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .em import fit_em
-from .engine.checks import Data, Numbers, Seed, as_floats, as_n_steps
+from .engine.checks import Data, Numbers, Seed, as_floats, as_n_steps, whole
+from .engine.driver import warn_user
+from .engine.emissions import check_table, has_value
+from .engine.files import as_plain
 from .engine.posterior import Posterior, Summary
-from .engine.problem import Prior
+from .engine.problem import Prior, pose
 from .engine.random import as_key, as_rng
-from .engine.reading import last_steps, read_n_steps, read_positions, read_sequences
+from hmmop_nb.engine.reading import (
+    blank_codes, last_steps, may_miss, read_for, read_n_steps, read_positions, read_sequences
+)
 from .gaps import fit_gaps
 from .inference import log_likelihood
 from .known_gaps import fit_analytic, fit_known, fit_naive, fit_random
 from .matching import fit_matching
-from .model import HMMOP, Sequences, as_sequences
+from .model import HMMOP, Sequences
 from .engine.emissions import Categorical, Gaussian, Poisson
 
 # %% auto #0
-__all__ = ['score', 'n_parameters', 'aic', 'bic', 'Comparison', 'compare', 'StateChoice', 'choose_n_states', 'fit']
+__all__ = ['METHODS', 'Method', 'score', 'n_parameters', 'aic', 'bic', 'Comparison', 'compare', 'StateChoice', 'choose_n_states',
+           'fit']
 
 # %% ../nbs/10_fit.ipynb #cd06c50c
 class Method(NamedTuple):
@@ -57,16 +64,17 @@ METHODS = {method.name: method for method in (
 
 # %% ../nbs/10_fit.ipynb #043f38af
 KNOWLEDGE = dict(
-    positions="the steps at which the observations were made",
-    n_steps="the latent length of each sequence",
+    positions="the steps at which all observations were made",
+    n_steps="the latent length of every sequence",
     psi="the probability that a visit is omitted",
 )
 NOTHING_KNOWN = (
     "psi, n_steps, positions: at least one must be known, since observations alone do not tell "
     "omission from movement. Pass psi, the probability that a visit is omitted (a number or one "
     "per state, nan where unknown), or n_steps, the length of each walk, or positions, the steps "
-    "of the observations. If you are sure that nothing was omitted, use method=\"naive\"; to see "
-    "which psi the data allow, use admissible_psi(fit(..., method=\"naive\").mean_T)"
+    "of the observations; lengths and positions must be known for all sequences. If you are sure "
+    "that nothing was omitted, use method=\"naive\". If none of it can be known, fit for several "
+    "values of psi and report how T depends on it"
 )
 
 def reason_of(method: Method, psi: Numbers) -> str:
@@ -99,10 +107,22 @@ def choose_method(
     if not idle: return method, "as asked for"
     return method, f"as asked for, which makes no use of {' and '.join(idle)}"
 
-# %% ../nbs/10_fit.ipynb #5b8fdbcc
+# %% ../nbs/10_fit.ipynb #73c03172
 SHARED = {"sequences", "psi", "n_steps", "positions", "n_states", "emission", "start", "prior",
           "draws", "warmup", "chains", "seed", "init", "thin", "progress", "checkpoint"}
+ELSEWHERE = dict( # what other packages call it
+    n_draws="draws", num_samples="draws", n_samples="draws", samples="draws", n_iter="draws",
+    burn_in="warmup", burnin="warmup", tune="warmup", n_warmup="warmup", n_chains="chains",
+    num_chains="chains", random_state="seed", n_components="n_states", states="n_states",
+    verbose="progress", lengths="n_steps", keep="psi", startprob="start", transmat_prior="prior",
+)
 
+def nearest_keyword(option: str, own: set[str]) -> str:
+    "The keyword that is probably meant, as a question."
+    near = ELSEWHERE.get(option) or next(iter(get_close_matches(option, {*own, *SHARED}, 1)), None)
+    return f": did you mean {near}?" if near else ""
+
+# %% ../nbs/10_fit.ipynb #5b8fdbcc
 def own_options(name: str) -> set[str]:
     "Keywords that a method has beside the shared ones."
     found = inspect.signature(METHODS[name].fit).parameters.values()
@@ -117,11 +137,13 @@ def check_options(name: str, options: Iterable[str]) -> None:
         if others:
             raise ValueError(f'{option}: belongs to method="{others[0]}", but method="{name}" '
                              "is used")
-        raise ValueError(f'{option}: is no keyword of fit; method="{name}" has '
-                         f'{sorted(own) or "none of its own"}')
+        raise ValueError(f"{option}: is no keyword of fit{nearest_keyword(option, own)}; "
+                         f'method="{name}" has {sorted(own) or "none of its own"}')
 
 def for_sampling(method: Method, **sampling: Any) -> dict[str, Any]:
     "Keywords of sampling, if the method samples."
+    for key, least in dict(draws=1, warmup=0, chains=1, thin=1).items():
+        whole(sampling[key], key, least)
     if method.samples: return sampling
     if sampling["checkpoint"] is not None:
         raise ValueError(f'checkpoint: method="{method.name}" keeps none; leave it out, or '
@@ -139,14 +161,15 @@ def states_as_seen(
     n_states: Any, # Number of states, if there are more than were seen
 ) -> Categorical:
     "The emission of states that are seen as they are."
-    codes = sequences.values
+    codes = sequences.values[has_value(sequences.values)]
     if not len(codes):
         raise ValueError("sequences: there is not a single observation; nothing can be learned "
                          "from empty sequences")
-    bad = np.flatnonzero((codes < 0) | (codes != np.floor(codes)))
+    every = sequences.values
+    bad = np.flatnonzero(has_value(every) & ((every < 0) | (every != np.floor(every))))
     if len(bad):
         i, k = sequences.locate(bad[0])
-        raise ValueError(f"sequences: sequence {i}, observation {k} is {codes[bad[0]]}, but with "
+        raise ValueError(f"sequences: sequence {i}, observation {k} is {every[bad[0]]}, but with "
                          'emission="states" observations are state numbers 0, 1, 2, …')
     S = int(codes.max()) + 1 if labels is None else len(labels)
     if is_whole(n_states): S = max(S, int(n_states))
@@ -156,6 +179,10 @@ def states_as_seen(
     return Categorical(np.eye(S))
 
 # %% ../nbs/10_fit.ipynb #1f07a2bc
+def count_of(n: int, word: str) -> str:
+    "A number with its noun: 1 state, 2 states."
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
 def usual_emission(n_states: Any, labels: list | None) -> str:
     "What observations are, if nobody says it."
     if labels is None: return "gaussian"
@@ -175,7 +202,8 @@ def choose_emission(
         raise ValueError(f"emission: {emission!r} needs numbers, but the observations are labels "
                          f'such as {labels[0]!r}; use "states" or "categorical"')
     if emission == "states":
-        return states_as_seen(sequences, labels, n_states), "states seen as they are"
+        seen = states_as_seen(sequences, labels, n_states)
+        return seen, f"{count_of(seen.n_states, 'state')} seen as they are"
     said = f"{emission} emissions"
     if emission == "gaussian" and sequences.values.dtype.kind == "i":
         said += ' (whole numbers: for codes or counts pass "categorical", "poisson" or "states")'
@@ -191,7 +219,7 @@ def score(
     "Mean log-likelihood."
     if per not in ("observation", "sequence"):
         raise ValueError(f'per: is {per!r}, but must be "observation" or "sequence"')
-    sequences = as_sequences(sequences)
+    sequences = read_for(model, sequences)
     n = len(sequences.values) if per == "observation" else len(sequences)
     if not n:
         raise ValueError('sequences: there is no observation to average over; use per="sequence"')
@@ -251,7 +279,7 @@ def bic(
     **counting: Any, # As in `n_parameters`
 ) -> float: # Lower is better
     "The Bayesian information criterion, with the number of observations as sample size."
-    sequences = as_sequences(sequences)
+    sequences = read_for(model, sequences)
     charge = np.log(max(1, len(sequences.values)))
     log_lik = log_likelihood(model, sequences, n_steps).sum()
     return float(charge * n_parameters(model, **counting) - 2 * log_lik)
@@ -267,10 +295,6 @@ def best_name(columns: dict[str, list], key: str, highest: bool = False) -> str:
     "The row with the lowest entry of a column, or with the highest."
     pick = np.argmax if highest else np.argmin
     return columns["name"][int(pick(columns[key]))]
-
-def count_of(n: int, word: str) -> str:
-    "A number with its noun: 1 state, 2 states."
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"
 
 # %% ../nbs/10_fit.ipynb #170eb943
 class Comparison(Summary):
@@ -314,7 +338,7 @@ class StateChoice(Comparison):
         self,
         columns: dict[str, list], # Columns by name, one row for each number of states
         head: str, # Line to print above
-        best: int, # The number with the lowest BIC
+        best: int, # The number that was chosen
         models: dict[int, Posterior], # All fits by number
     ) -> None:
         super().__init__(columns, head)
@@ -361,6 +385,33 @@ def n_psi_learned(psi: Numbers | None, n_steps: Any, n_states: int) -> int:
     unknown = np.isnan(as_floats(psi, "psi"))
     return n_states * int(unknown) if unknown.ndim == 0 else int(unknown.sum())
 
+# %% ../nbs/10_fit.ipynb #e939add7
+def emission_to_learn(emission: Any, sequences: Sequences, labels: list | None) -> str:
+    "The name of the emissions that candidates are fitted with."
+    if isinstance(emission, str) and emission == "auto":
+        return "gaussian" if labels is None else "categorical"
+    if not isinstance(emission, str) or emission not in ("gaussian", "categorical", "poisson"):
+        raise ValueError("n_states: is to be chosen, but that needs emissions that are learned, "
+                         f"and emission is {emission!r:.40}; use one of the names")
+    if labels is None or emission == "categorical": return emission
+    raise ValueError(f"emission: {emission!r} needs numbers, but the observations are labels such "
+                     f'as {labels[0]!r}; use "categorical"')
+
+def prior_of_symbols(emission: str, sequences: Sequences, candidates: list[int]) -> Prior:
+    "Half a count for each symbol, so that none is impossible for lack of luck."
+    if emission != "categorical" or not has_value(sequences.values).any(): return Prior()
+    n_symbols = int(np.nanmax(sequences.values)) + 1
+    check_table(n_symbols, max(candidates))
+    return Prior(probs=np.full(max(n_symbols, 1), 1.5))
+
+def check_judge(by: Any, rest: Any) -> None:
+    "Refuse a criterion that is unknown or cannot be computed."
+    if not isinstance(by, str) or by not in ("bic", "held_out"):
+        raise ValueError(f'by: is {by!r:.40}, but must be "bic" or "held_out"')
+    if by == "held_out" and rest is None:
+        raise ValueError("held_out: nothing is held out, so that it cannot decide; give a share "
+                         "above 0 and at least two sequences")
+
 # %% ../nbs/10_fit.ipynb #44575158
 def choose_n_states(
     sequences: Data, # Observations, in any form that `read_sequences` takes without naming columns
@@ -368,40 +419,49 @@ def choose_n_states(
     *,
     psi: Numbers | None = None, # Omission probability if it is known
     n_steps: Numbers | None = None, # Latent lengths if they are known
-    emission: str = "gaussian", # `"gaussian"`, `"categorical"` or `"poisson"`
-    held_out: float = .2, # Share of the sequences to set aside
+    emission: str = "auto", # `"gaussian"`, `"categorical"`, `"poisson"`; `"auto"`: by the data
+    by: str = "bic", # What decides: `"bic"` or `"held_out"`
+    held_out: float = .2, # Share of the sequences to set aside for the held-out likelihood
     restarts: int = 1, # Random starts of EM that are tried besides
     seed: Seed = None, # An int or a `Generator`, for the split and the starts
 ) -> StateChoice: # A table that prints itself, with the attributes `best` and `models`
     "Fit several numbers of states by EM and compare them."
-    if emission not in ("gaussian", "categorical", "poisson"):
-        raise ValueError("n_states: is to be chosen, but that needs emissions that are learned, "
-                         f"and emission is {emission!r:.40}; use one of the names")
-    sequences, _ = read_sequences(sequences)
+    sequences, labels = read_sequences(sequences)
+    emission = emission_to_learn(emission, sequences, labels)
+    candidates = as_candidates(candidates)
     if n_steps is not None:
         n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
     seed = int(as_key(seed)) >> 1
-    (fitted, steps), rest = split_sequences(sequences, n_steps, held_out, seed)
-    prior = Prior()
-    if emission == "categorical": prior = Prior(probs=np.full(sequences.values.max() + 1, 1.5))
-    told = dict(psi=psi_for_em(psi, n_steps), n_steps=steps, emission=emission, prior=prior)
+    part, rest = split_sequences(sequences, n_steps, held_out, seed)
+    check_judge(by, rest)
+    learn = dict(emission=emission, prior=prior_of_symbols(emission, sequences, candidates),
+                 psi=psi_for_em(psi, n_steps), restarts=restarts, seed=seed)
     models, rows = {}, []
-    for S in as_candidates(candidates):
-        models[S] = fit_em(fitted, n_states=S, restarts=restarts, seed=seed, **told)
-        row = compare({count_of(S, "state"): models[S]}, fitted, steps, *(rest or ()),
+    for S in candidates:
+        models[S] = fit_em(sequences, n_steps=n_steps, n_states=S, **learn)
+        row = compare({count_of(S, "state"): models[S]}, sequences, n_steps,
                       n_psi=n_psi_learned(psi, n_steps, S))
+        if rest is not None:
+            fitted = fit_em(part[0], n_steps=part[1], n_states=S, **learn)
+            row["held_out"] = [score(fitted, *rest)]
         rows.append(row)
-    return as_state_choice(rows, models)
+    return as_state_choice(rows, models, by)
 
 # %% ../nbs/10_fit.ipynb #d5c8b977
-def as_state_choice(rows: list[Comparison], models: dict[int, Posterior]) -> StateChoice:
-    "The rows of all candidates in one table, and the best of them."
+def as_state_choice(
+    rows: list[Comparison], # One for each candidate
+    models: dict[int, Posterior], # Fits to all sequences, by number of states
+    by: str, # `"bic"` or `"held_out"`
+) -> StateChoice:
+    "The rows of all candidates in one table, and the one that was chosen."
     shown = [key for key in rows[0] if key not in ("AIC", "score")]
     columns = {key: [row[key][0] for row in rows] for key in shown}
     head = f"lowest BIC: {best_name(columns, 'BIC')}"
     if "held_out" in columns:
         head += f"; best on held-out data: {best_name(columns, 'held_out', highest=True)}"
-    return StateChoice(columns, head, list(models)[int(np.argmin(columns["BIC"]))], models)
+    if by == "held_out": chosen = np.argmax(columns["held_out"])
+    else: chosen = np.argmin(columns["BIC"])
+    return StateChoice(columns, head, list(models)[int(chosen)], models)
 
 # %% ../nbs/10_fit.ipynb #8d321d17
 class Choice(NamedTuple):
@@ -411,13 +471,21 @@ class Choice(NamedTuple):
     known: dict[str, Any] # What is known and of use to the method, by name
     emission: Any # Name or object
     n_states: int | None # Number of states; `None` if the emission says it
+    start: Any # Law of the first latent state, or `None`
+    prior: Prior # What is believed beforehand
     labels: list | None # Labels behind codes
+    reading: dict[str, Any] # How the data were read, as `read_sequences` is told
     tried: StateChoice | None # The table, if the number of states was chosen
     line: str # All this in words
+
+    def said(self) -> list[Any]:
+        "What to print."
+        return [self.line] if self.tried is None else [self.tried, self.line]
 
     def info(self) -> dict[str, Any]:
         "What a posterior keeps of it."
         kept: dict[str, Any] = dict(chosen=self.line)
+        if self.reading: kept["reading"] = self.reading
         if self.labels is not None: kept["labels"] = self.labels
         if self.tried is not None: kept["n_states_tried"] = dict(self.tried)
         return kept
@@ -457,44 +525,144 @@ def settle_n_states(
                             psi=known.get("psi"), n_steps=known.get("n_steps"))
     return table.best, table
 
+# %% ../nbs/10_fit.ipynb #c6e74cbb
+def by_state(
+    given: Any, # Numbers, or numbers by the name of the state
+    what: str, # Argument
+    names: list, # Names of the states in order
+    otherwise: float | None = None, # For states that are not named; `None` refuses that
+) -> Any: # One number for each state, or what was given
+    "Numbers by the name of the state as an array."
+    if hasattr(given, "to_dict"): given = given.to_dict()
+    if not isinstance(given, dict): return given
+    if not names:
+        raise ValueError(f"{what}: states have no names while their number is not known; give "
+                         "n_states, or one number for all")
+    strange = [name for name in given if name not in names]
+    if strange:
+        more = " and more" if len(names) > 8 else ""
+        raise ValueError(f"{what}: {strange[0]!r} is no state; they are {names[:8]}{more}")
+    left = [name for name in names if name not in given]
+    if left and otherwise is None:
+        raise ValueError(f"{what}: has no entry for state {left[0]!r}; give nan where it is not "
+                         "known")
+    return as_floats([given.get(name, otherwise) for name in names], what)
+
+def state_names(emission: Any, n_states: Any, labels: list | None) -> list:
+    "Names of the states: labels if they are seen as they are, else numbers."
+    if not isinstance(emission, str): n_states = getattr(emission, "n_states", None)
+    if not is_whole(n_states): return [] # to be chosen, or to be refused later
+    if isinstance(emission, str) or labels is None or n_states < len(labels):
+        return list(range(n_states))
+    return [*labels, *range(len(labels), n_states)]
+
+def say_by_state(psi: Any, names: list, labels: list | None) -> list[str]:
+    "A `psi` with one entry per state, by name, in words."
+    if labels is None or np.ndim(psi) != 1 or len(psi) != len(names): return []
+    def value(x): return "unknown" if np.isnan(x) else f"{x:.3g}"
+    shown = [f"{name} {value(x)}" for name, x in zip(names, as_floats(psi, "psi"))][:8]
+    if len(names) > 8: shown.append("…")
+    return [f"psi by state: {', '.join(shown)}"]
+
+# %% ../nbs/10_fit.ipynb #8acf7883
+MANY = 150 # states, from which on it is worth a remark
+
+def settle_prior(prior: Any, name: str, psi: Any) -> tuple[Any, list[str]]:
+    "The prior, and what to say about it."
+    if prior is not None: return prior, []
+    if name != "gaps" or not np.isnan(as_floats(psi, "psi")).any(): return Prior(), []
+    return Prior(T="sparse"), ['Prior(T="sparse") since psi is not known everywhere']
+
+def without_blanks(sequences: Sequences, emission: Any) -> Sequences:
+    "Codes of -1 as observations without a value."
+    coded = isinstance(emission, Categorical)
+    if isinstance(emission, str): coded = emission in ("states", "categorical")
+    return blank_codes(sequences) if coded else sequences
+
+def many_states(n_states: int, name: str) -> list[str]:
+    "What there is to say about a large number of states."
+    if n_states < MANY or not METHODS[name].samples: return []
+    return [f"n_states: {n_states} states make a matrix of {n_states} x {n_states}, and a sweep "
+            f"costs about {n_states}³ operations: this may take many minutes. If labels are words "
+            "behind which there are fewer states, pass n_states; for a quick answer "
+            'method="em"']
+
 # %% ../nbs/10_fit.ipynb #3da902be
+def without_value(sequences: Sequences) -> list[str]:
+    "How many observations have no value, in words."
+    gone = int((~has_value(sequences.values)).sum())
+    return [f"{gone} of them without a value"] if gone else []
+
+def read_all(
+    data: Data, # What the user gave
+    told: dict[str, Any], # What is known about the gaps
+    columns: dict[str, Any], # `sequence`, `order`, `value` and `missing` of `read_sequences`
+    emission: Any, # A name, an object or `"auto"`
+) -> tuple[dict[str, Any], Sequences, list | None, dict[str, Any]]:
+    "What is known, the observations, their labels, and the columns they were read by."
+    columns, missing = dict(columns), columns["missing"]
+    del columns["missing"]
+    told, columns = read_knowledge(data, told, columns)
+    sequences, labels = read_sequences(data, **columns, missing=missing)
+    if may_miss(missing) and labels is None: sequences = without_blanks(sequences, emission)
+    return told, sequences, labels, columns | dict(missing=missing)
+
+# %% ../nbs/10_fit.ipynb #3ff9b183
 def choose(
     data: Data, # What the user gave
     n_states: Any, # A number, `"auto"`, numbers to try, or `None`
     told: dict[str, Any], # What is known about the gaps
     method: str, # A name or `"auto"`
     emission: Any, # A name, an object or `"auto"`
-    columns: dict[str, Any], # `sequence`, `order` and `value` of `read_sequences`
+    start: Any, # Law of the first state, also by name
+    prior: Prior | None, # What is believed beforehand; `None` for the usual
+    columns: dict[str, Any], # `sequence`, `order`, `value` and `missing` of `read_sequences`
+    options: Iterable[str], # Names of keywords of the method alone
     seed: Seed, # For the number of states
 ) -> Choice:
     "Read the data, choose method, emission and number of states, and put it into words."
-    told, columns = read_knowledge(data, told, columns)
-    sequences, labels = read_sequences(data, **columns)
+    told, sequences, labels, columns = read_all(data, told, columns, emission)
+    emission, said = choose_emission(emission, n_states, sequences, labels)
+    names = state_names(emission, n_states, labels)
+    if "psi" in told: told["psi"] = by_state(told["psi"], "psi", names)
     name, why = choose_method(method, told)
+    check_options(name, options)
+    prior, on_prior = settle_prior(prior, name, told.get("psi"))
     known = {key: x for key, x in told.items() if key in METHODS[name].uses}
     if name == "known" and "n_steps" not in known:
         known["n_steps"] = last_steps(known["positions"], sequences)
         why += " (each walk ends with its last observation, since n_steps is not given)"
-    emission, said = choose_emission(emission, n_states, sequences, labels)
     n_states, table = settle_n_states(n_states, sequences, emission, told, seed)
     parts = [said, count_of(len(sequences), "sequence"),
-             count_of(len(sequences.values), "observation")]
+             count_of(len(sequences.values), "observation"), *without_value(sequences)]
     if table is not None: parts.append(f"{count_of(table.best, 'state')} by BIC")
+    parts += on_prior + say_by_state(known.get("psi"), names, labels)
     line = f"fit: {name} (fit_{name}), {why}; {', '.join(parts)}"
-    return Choice(METHODS[name], sequences, known, emission, n_states, labels, table, line)
+    reading = {key: x for key, x in columns.items() if x is not None}
+    return Choice(METHODS[name], sequences, known, emission, n_states,
+                  by_state(start, "start", names, 0.), prior, labels, reading, table, line)
+
+# %% ../nbs/10_fit.ipynb #0daa4d82
+def check_choice(choice: Choice, init: Any) -> None:
+    "Refuse now what the method would refuse later, and say what will take long."
+    as_plain(choice.info(), "labels")
+    known = dict(psi=0.) if choice.method.name == "naive" else choice.known
+    problem = pose(choice.sequences, **known, emission=choice.emission, n_states=choice.n_states,
+                   start=choice.start, prior=choice.prior, init=init)
+    warn_user(many_states(problem.n_states, choice.method.name))
 
 # %% ../nbs/10_fit.ipynb #544829e4
 def fit(
     sequences: Data, # `Sequences`, a list of arrays, `(X, lengths)`, a long table, or AnnData
     n_states: int | str | Iterable[int] | None = None, # A number, `"auto"` or numbers to try
     *,
-    psi: Numbers | None = None, # Omission probability, one or one per state, `nan` where unknown
+    psi: Any = None, # Omission probability: one, one per state, or by name; `nan` where unknown
     n_steps: Any = None, # Latent length, one or one each; of tables also a column, or by name
     positions: Any = None, # Steps of the observations, one array per sequence, or a column
     method: str = "auto", # "auto", "known", "matching", "gaps", "em", "analytic", "naive", "random"
     emission: Any = "auto", # "gaussian", "categorical", "poisson", "states", "auto", or an object
-    start: Numbers | None = None, # Law of the first latent state if known; `None` learns it
-    prior: Prior = Prior(), # Beliefs beforehand; `Prior(T="sparse")` learns how sparse `T` is
+    start: Any = None, # Law of the first latent state if known, also by name; `None` learns it
+    prior: Prior | None = None, # Beliefs beforehand; `None`: `Prior()`, sparse if `psi` is unknown
     draws: int = 1000, # Draws to keep of each chain; not used by EM, nor are the next two
     warmup: int = 500, # Sweeps before them
     chains: int = 4, # Independent chains
@@ -506,19 +674,20 @@ def fit(
     sequence: Any = None, # Tables: column that names the sequence; see `read_sequences`
     order: Any = None, # Tables: column to sort by
     value: Any = None, # Tables: column of observations; AnnData: also a gene
+    missing: str | None = None, # `"value"`: `nan` or `None` is a visit whose value is not known
     **options: Any, # Keywords of the chosen method alone, such as `variant` or `placement`
 ) -> Posterior: # Its `info` has `chosen`, and `labels` if there are any
     "Learn a chain from observations with gaps, by the method that makes most of what is known."
     told = dict(positions=positions, n_steps=n_steps, psi=psi)
-    columns = dict(sequence=sequence, order=order, value=value)
-    choice = choose(sequences, n_states, told, method, emission, columns, seed)
-    check_options(choice.method.name, options)
+    read = dict(sequence=sequence, order=order, value=value, missing=missing)
+    choice = choose(sequences, n_states, told, method, emission, start, prior, read, options, seed)
     sampling = for_sampling(choice.method, draws=draws, warmup=warmup, chains=chains, thin=thin,
                             checkpoint=checkpoint)
-    if progress and choice.tried is not None: print(choice.tried)
-    if progress: print(choice.line)
+    check_choice(choice, init)
+    if progress: print(*choice.said(), sep="\n")
     posterior = choice.method.fit(
         choice.sequences, **choice.known, emission=choice.emission, n_states=choice.n_states,
-        start=start, prior=prior, seed=seed, init=init, progress=progress, **sampling, **options,
+        start=choice.start, prior=choice.prior, seed=seed, init=init, progress=progress,
+        **sampling, **options,
     )
     return replace(posterior, info=posterior.info | choice.info())

@@ -240,6 +240,20 @@ NO_PSI = ("psi: no entry is known: lists of unknown latent length bound it from 
           "the bound its posterior, and that of T, follow the prior; give one entry of psi, an "
           "informative Prior(psi=...), or n_steps to fit_matching")
 
+def undecided(problem, posterior):
+    "What there is to say about entries of `psi` on which the prior decides."
+    if problem.unknown.all(): return [NO_PSI]
+    from hmmop_nb.psi import open_psi # a later page: what the observed chain leaves open
+    left = open_psi(posterior.mean_T, posterior.mean_psi, problem.unknown, ~problem.allowed)
+    if not left.any(): return []
+    entries = ", ".join(f"psi[{s}]" for s in np.flatnonzero(left)[:8])
+    if left.sum() > 8: entries += ", …"
+    flat = not problem.sparse and not np.ndim(problem.prior.T)
+    wide = '; if T has zeros a flat prior claims too much, use Prior(T="sparse")' if flat else ""
+    return [f"psi: of {entries} the data give an upper bound at most; below it the prior decides, "
+            "on T too; give these entries, impossible transitions (zeros of Prior(T=...)), or "
+            f"n_steps to fit_matching{wide}"]
+
 def cut_gaps(at_limit):
     "What there is to say about gaps that were cut."
     if at_limit <= 1e-4: return []
@@ -273,7 +287,7 @@ class GapsSampler(GibbsSampler):
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
         "Whether anything was known about `psi`."
         said = super().remarks(posterior, states)
-        return said + [NO_PSI] if self.problem.unknown.all() else said
+        return said + undecided(self.problem, posterior)
 
     def fingerprint(self) -> dict:
         "What a checkpoint must agree with."

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .engine.checks import Data, Numbers, as_n_steps
-from .engine.emissions import Family, emission_arrays
+from .engine.emissions import Family, emission_arrays, with_holes
 from .engine.labeller import PaperLabels, best_paths_share, label_by_turns
 from hmmop_nb.engine.lattice import (
     NOWHERE, ROOM, Best, as_walk, best_matches, expect_in_logs, expected_matches,
@@ -21,7 +21,8 @@ from .engine.messages import PEAK, SURE, as_logs, smooth, writeable
 from .engine.parallel import in_shares
 from .engine.posterior import Posterior
 from .engine.problem import Prior, Problem, Theta, check_positions
-from .model import HMMOP, Sequences, as_sequences
+from .engine.reading import read_for
+from .model import HMMOP, Sequences
 from .transforms import thin, thin_start
 
 # %% auto #0
@@ -43,11 +44,11 @@ class GivenEmission(Family):
     learned = False
 
     def __init__(self, emission: Any, sequences: Sequences):
-        self.known, self.n_states = emission, emission.n_states
+        self.known, self.n_states = with_holes(emission, sequences), emission.n_states
         self.name, arrays = emission_arrays(emission)
         self.parameters = tuple(arrays)
         self.held = sequences
-        self.log_b = log_densities(emission, sequences)
+        self.log_b = log_densities(self.known, sequences)
 
     def emission(self, params: np.ndarray) -> Any: return self.known
 
@@ -69,13 +70,13 @@ def log_densities(emission, sequences):
 # %% ../nbs/07_inference.ipynb #fc4a285d
 def pose_model(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
     positions: "Data | None" = None, # Steps of the observations; `None` if unknown
 ) -> tuple[Problem, Theta]: # Data with what is known, and the parameters
     "A known model and new data, checked."
+    sequences = read_for(model, sequences)
     model = as_model(model)
-    sequences = as_sequences(sequences)
     if positions is not None: positions, n_steps = check_positions(positions, sequences, n_steps)
     elif n_steps is not None:
         n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
@@ -139,7 +140,7 @@ def thinned(theta):
 # %% ../nbs/07_inference.ipynb #2585e21a
 def log_likelihood(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
 ) -> np.ndarray: # `(n_sequences,)`; `-inf` for a sequence that the model cannot produce
     "Log-likelihood of each sequence, hidden states and unknown gaps summed out."
@@ -186,7 +187,7 @@ def label_probabilities(
 # %% ../nbs/07_inference.ipynb #d742f932
 def posterior_marginals(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
 ) -> list[np.ndarray]: # Arrays `(K, S)`, one for each sequence
     "Posterior probability of each state behind each observation."
@@ -231,7 +232,7 @@ def best_labels(
 # %% ../nbs/07_inference.ipynb #f84eac0f
 def paper_labels(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers", # Latent lengths, one for all or one each
     max_iter: int = 100, # Most turns
 ) -> PaperLabels: # Labels, positions, log densities, and how it went
@@ -251,7 +252,7 @@ def paper_labels(
 # %% ../nbs/07_inference.ipynb #91ef734f
 def decode(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
     method: str = "posterior", # `"posterior"`: most labels right; `"viterbi"`; `"paper"`
 ) -> Sequences: # One label for each observation
@@ -271,7 +272,7 @@ def decode(
 # %% ../nbs/07_inference.ipynb #901937f3
 def place(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers", # Latent lengths, one for all or one each
 ) -> Sequences: # Steps, counted from 0, increasing within a sequence
     "The steps at which the observations were made, most probable jointly with the states."
@@ -295,7 +296,7 @@ def places_of_one(b, log_b, N, walk, logs):
 # %% ../nbs/07_inference.ipynb #84da7ba3
 def position_marginals(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
-    sequences: "Data", # Observations, in any form that `as_sequences` takes
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers", # Latent lengths, one for all or one each
 ) -> list[np.ndarray]: # Arrays `(K, N)`, one for each sequence; rows sum to one
     "Posterior probability of each step for each observation."

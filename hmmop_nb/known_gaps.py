@@ -67,6 +67,20 @@ def is_symmetric(
     rows = np.atleast_2d(prior.probs)
     return all(map(alike, by_state)) and bool((rows == rows[0]).all())
 
+# %% ../nbs/02_known_gaps.ipynb #92e736a8
+def few_visits(problem, posterior, observed):
+    "What there is to say about rows of `T` for which a plain prior counts more than the data."
+    if posterior.n_draws < ENOUGH or not observed: return []
+    if problem.sparse or np.ndim(problem.prior.T): return []
+    visits, weight = np.mean(observed, 0), problem.concentrations(1.).sum(1)
+    few = np.flatnonzero((visits > 0) & (visits < weight))
+    if not len(few): return []
+    names = ", ".join(map(str, few[:5])) + (", …" if len(few) > 5 else "")
+    which = f"state {names} has" if len(few) == 1 else f"states {names} have"
+    return [f"prior: {which} fewer observations than the prior of T counts for "
+            f"({visits[few[0]]:.0f} against {weight[few[0]]:.3g}), so that T is mostly prior "
+            'there; Prior(T="sparse") claims less']
+
 # %% ../nbs/02_known_gaps.ipynb #3344f7f9
 class GibbsSampler(Sampler):
     "What the samplers of all methods have in common."
@@ -103,7 +117,8 @@ class GibbsSampler(Sampler):
         said = [f"psi: no observation belongs to state {s}, so the data say next to nothing about "
                 f"psi[{s}] and its posterior rests on the prior; give its value, or leave the "
                 "state out" for s in np.flatnonzero(never) if not self.problem.one_psi]
-        return said + idle_states(posterior, observed)
+        few = few_visits(self.problem, posterior, observed)
+        return said + few + idle_states(posterior, observed)
 
     def interchangeable(self) -> bool:
         "Whether the numbers of states mean nothing: all that is known or believed is symmetric."
@@ -419,7 +434,8 @@ def beyond_bearing(raw, psi):
     if not mean[i, j] < -5 * sd[i, j]: return []
     return ["psi: is more than the data can bear, since unthinning makes "
             f"T[{i}, {j}] = {mean[i, j]:.2f} with a spread of {sd[i, j]:.2g}; no chain looks like "
-            f"this when a share of {np.mean(psi):.2g} is omitted (admissible_psi gives the range)"]
+            f"this when a share of {np.mean(psi):.2g} is omitted; assume less omission, or a psi "
+            "that differs between states"]
 
 # %% ../nbs/02_known_gaps.ipynb #6e3e8433
 def fit_analytic(

@@ -14,6 +14,7 @@ from numba import njit
 
 from .engine.checks import Data, Numbers, Seed, check_visible, whole
 from .engine.driver import run_chains
+from .engine.emissions import NO_SYMBOL, has_value
 from .engine.lattice import Match, as_walk, draw_matches, scaled_densities
 from .engine.messages import Paths, draw_paths, layout
 from .engine.parallel import in_shares
@@ -113,12 +114,15 @@ def emission_counts(
 ) -> np.ndarray: # `(2, S)` sums around the centre of each state's curve, or `(S, M)` symbols
     "What the family adds up over observations whose states are given."
     weights, values, S = family.weights(params), family.held.values, family.n_states
+    there = has_value(values) & (values != NO_SYMBOL if family.symbols else True)
+    some, labels, values = not there.all(), labels[there], values[there]
     if family.symbols:
         M = len(weights.table)
         return np.bincount(labels * M + values, minlength=S * M).reshape(S, M)
     if not weights.curve.size: return np.zeros((2, S))
     d = values - weights.curve[0][labels]
-    return np.array([np.bincount(labels, d, S), np.bincount(labels, d * d, S)])
+    sums = [np.bincount(labels, d, S), np.bincount(labels, d * d, S)]
+    return np.array([*sums, np.bincount(labels, minlength=S)] if some else sums)
 
 # %% ../nbs/03_matching.ipynb #bc67d172
 class MatchingSampler(GibbsSampler):

@@ -33,6 +33,7 @@ def offsets_of(lengths):
 
 def from_list(
     arrays: Iterable[Any], # One array of numbers per sequence; an empty one if nothing was seen
+    missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> "Sequences":
     "Sequences from a list of arrays."
     if not hasattr(arrays, "__iter__"):
@@ -47,16 +48,17 @@ def from_list(
             raise ValueError(f"sequences: element {i} is a single value, not a sequence; "
                              "pass a list of arrays, or [values] for one sequence")
         def place(j): return f"sequence {i}, observation {j}"
-        checked.append(as_values(a, "sequences", place))
-    return Sequences(np.concatenate(checked), offsets_of([len(a) for a in checked]))
+        checked.append(as_values(a, "sequences", place, missing))
+    return Sequences(np.concatenate(checked), offsets_of([len(a) for a in checked]), missing)
 
 # %% ../nbs/00_model.ipynb #c91f71f1
 def from_lengths(
     X: Numbers, # All observations, `(n,)` or `(n, 1)`
     lengths: Numbers, # Length of each sequence, in order
+    missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> "Sequences":
     "Sequences from hmmlearn's pair of arrays."
-    X = as_values(X, "X")
+    X = as_values(X, "X", missing=missing)
     lengths = np.atleast_1d(as_array(lengths, "lengths"))
     if lengths.dtype.kind == "f" and (lengths == np.floor(lengths)).all():
         lengths = lengths.astype(np.int64)
@@ -67,29 +69,35 @@ def from_lengths(
     if lengths.sum() != len(X):
         raise ValueError(f"lengths: add up to {lengths.sum()}, but X has {len(X)} observations; "
                          "they must agree")
-    return Sequences(X, offsets_of(lengths))
+    return Sequences(X, offsets_of(lengths), missing)
 
 # %% ../nbs/00_model.ipynb #7c57e805
+def sort_keys(column):
+    "What to sort by: a categorical column goes by the order of its categories."
+    return np.asarray(getattr(getattr(column, "cat", column), "codes", column))
+
 def from_table(
     table: Any, # A data frame, or a dict of equally long arrays, with one row per observation
     sequence: str = "sequence", # Column that names the sequence of a row
     value: str = "value", # Column of observations
     order: str | None = None, # Column to sort by within a sequence; `None` keeps the order of rows
+    missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> "Sequences":
     "Sequences from a long table, in order of first appearance."
     for name in filter(None, (sequence, value, order)):
         if name not in table:
             raise ValueError(f"table: has no column {name!r}; it has {list(table)}")
     names = np.atleast_1d(np.asarray(table[sequence]))
-    values = np.atleast_1d(np.asarray(table[value]))
+    values = np.atleast_1d(as_array(table[value], value))
+    if np.ma.is_masked(table[value]): values = as_values(table[value], value)
     if len(names) != len(values) or not len(names):
         raise ValueError(f"table: {len(names)} sequence names and {len(values)} values; "
                          "pass equally long, non-empty columns")
     _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))[inverse]
-    within = np.arange(len(names)) if order is None else np.asarray(table[order])
+    within = np.arange(len(names)) if order is None else sort_keys(table[order])
     rows = np.lexsort((within, rank))
-    return Sequences(values[rows], offsets_of(np.bincount(rank)))
+    return Sequences(values[rows], offsets_of(np.bincount(rank)), missing)
 
 # %% ../nbs/00_model.ipynb #91ac0d70
 def locate(
@@ -106,19 +114,20 @@ class Sequences:
     "Ragged sequences stored end to end: sequence `i` is `values[offsets[i]:offsets[i+1]]`."
     values: np.ndarray # All values, sequence after sequence
     offsets: np.ndarray # Where each sequence begins, and the end
+    missing: bool = False # Whether `nan` may stand for a visit without a value
 
     from_list = staticmethod(from_list)
     from_lengths = staticmethod(from_lengths)
     from_table = staticmethod(from_table)
     locate = locate
 
-    def __init__(self, values: Numbers, offsets: Numbers):
+    def __init__(self, values: Numbers, offsets: Numbers, missing: bool = False):
         offsets = np.ascontiguousarray(offsets, np.int64)
         if offsets.ndim != 1 or not len(offsets) or offsets[0] or (np.diff(offsets) < 0).any():
             raise ValueError("offsets: must begin with 0 and never decrease")
-        set_fields(self, offsets=offsets)
+        set_fields(self, offsets=offsets, missing=bool(missing))
         def place(i): return "sequence {}, observation {}".format(*self.locate(i))
-        values = as_values(values, place=place)
+        values = as_values(values, place=place, missing=missing)
         if offsets[-1] != len(values):
             raise ValueError(f"offsets: end at {offsets[-1]}, but there are {len(values)} values; "
                              "they must agree")
@@ -129,7 +138,9 @@ class Sequences:
     def __len__(self) -> int: return len(self.offsets) - 1
     def __iter__(self) -> Iterator[np.ndarray]: return (self[i] for i in range(len(self)))
     def __repr__(self) -> str:
-        return f"Sequences({len(self)} sequences, {len(self.values)} values, {self.values.dtype})"
+        gone = f" ({np.isnan(self.values).sum()} missing)" if self.missing else ""
+        held = f"{len(self)} sequences, {len(self.values)} values{gone}"
+        return f"Sequences({held}, {self.values.dtype})"
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, (int, np.integer)):
@@ -137,7 +148,7 @@ class Sequences:
             return self.values[self.offsets[i]:self.offsets[i + 1]]
         picked = [self[int(j)] for j in np.arange(len(self))[i]]
         values = np.concatenate([self.values[:0], *picked])
-        return Sequences(values, offsets_of([len(one) for one in picked]))
+        return Sequences(values, offsets_of([len(one) for one in picked]), self.missing)
 
 # %% ../nbs/00_model.ipynb #c5713b79
 def as_sequences(
@@ -151,7 +162,8 @@ def as_sequences(
             if not str(error).startswith("lengths"): raise
             raise ValueError(f"{error} (a tuple of two is read as X, lengths; "
                              "pass a list for two sequences)") from None
-    if hasattr(data, "columns") or isinstance(data, dict): return from_table(data)
+    if hasattr(data, "columns") or isinstance(data, dict):
+        return from_table(data, order="order" if "order" in data else None)
     if isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind != "O":
         raise ValueError("sequences: got one flat array; pass [values] for a single sequence "
                          "or (X, lengths) for several")

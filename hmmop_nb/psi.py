@@ -16,7 +16,7 @@ from .engine.checks import Numbers, check_finite, check_psi, check_stochastic
 from .transforms import stationary, unthin
 
 # %% auto #0
-__all__ = ['Identifiability', 'identifiability']
+__all__ = ['Identifiability', 'identifiability', 'open_psi']
 
 # %% ../nbs/05_psi.ipynb #4da62830
 def blind_T(T: np.ndarray, psi: np.ndarray) -> np.ndarray:
@@ -77,7 +77,7 @@ def in_words(self: "Identifiability") -> str:
     lines.append(f"  psi given for states: {name_states(np.flatnonzero(~self.unknown))}; "
                  f"fixed by {fixed_by}: {name_states(np.flatnonzero(self.learned))}; "
                  f"not fixed: {name_states(still_open)}")
-    for s in still_open[:10]:
+    for s in still_open[:10]: # an estimated R has no ceilings, which are nan then
         if self.ceiling[s] > 0: lines.append(f"    psi[{s}] {at_most} {self.ceiling[s]:.3g}")
     if self.T.min() < -1e-6:
         lines.append("  R does not quite fit what was given: T has a negative entry "
@@ -95,7 +95,7 @@ class Identifiability:
     T: np.ndarray # `(S, S)`, the chain at which they were computed
     psi: np.ndarray # `(S,)`, and its omission probabilities
     unknown: np.ndarray # `(S,)`, which entries of `psi` were not given
-    ceiling: np.ndarray # `(S,)`, the largest `psi` that the observed chain allows
+    ceiling: np.ndarray # `(S,)`, the largest `psi` that an exact observed chain allows, else `nan`
     lengths: bool = False # Whether the share of visits seen counts as known
 
     @property
@@ -186,13 +186,14 @@ def hidden_space(rows: list[np.ndarray], S: int) -> np.ndarray:
 
 # %% ../nbs/05_psi.ipynb #2d92e134
 def identifiability(
-    R: Numbers, # Observed transition matrix, such as `thin(T, psi)` or the mean of `fit_naive`
+    R: Numbers, # Observed transition matrix: `thin(T, psi)`, or an estimate from `fit_naive`
     psi_known: Numbers | None = None, # One entry per state, `nan` where unknown; `None` for nothing
     *,
     impossible: Any = None, # Transitions of probability 0: pairs `(i, j)` or a boolean array
     constant: bool = False, # Whether `psi` is known to be the same for all states
     lengths: bool = False, # Whether lengths are known; counts what one long list tells
-    tol: float = 1e-9, # Negative entries of `T` up to this size count as noise of `R`
+    exact: bool = False, # Whether `R` is exact; only then is it told how large `psi` may be
+    tol: float = 1e-9, # Negative entries of `T` up to this size count as rounding
 ) -> Identifiability: # Print it
     "Which directions of `(T, psi)` the data cannot see, given what is known."
     R = check_stochastic(R, "R")
@@ -210,5 +211,17 @@ def identifiability(
     if constant: rows += [*np.diff(np.eye(S), axis=0)]
     dpsi = hidden_space(rows, S)
     dT = np.einsum("ds,sij->dij", dpsi, hidden)
-    ceiling = find_ceiling(R, known, constant, tol)
+    ceiling = find_ceiling(R, known, constant, tol) if exact else np.full(S, np.nan)
     return Identifiability(len(dpsi), dT, dpsi, T, psi, unknown, ceiling, bool(lengths))
+
+# %% ../nbs/05_psi.ipynb #e6491cd9
+def open_psi(
+    T: np.ndarray, # `(S, S)`, a transition matrix
+    psi: np.ndarray, # `(S,)`, its omission probabilities
+    unknown: np.ndarray, # `(S,)` bool, which of them are not given
+    impossible: np.ndarray, # `(S, S)` bool, transitions that are known to have probability 0
+) -> np.ndarray: # `(S,)` bool
+    "Which unknown entries of `psi` the observed chain does not fix."
+    hidden = blind_T(T, np.minimum(psi, .999))
+    rows = [*np.eye(len(T))[~unknown], *hidden[:, impossible].T]
+    return unknown & (np.abs(hidden_space(rows, len(T))) > 1e-6).any(0)

@@ -117,7 +117,7 @@ def unthin(
     "The latent transition matrix whose thinning by `psi` is `R`."
     R = _unit_rows(R, "R")
     psi = _psi_rows(psi, R, below_one=True)
-    hint = "try a smaller psi (admissible_psi(R) gives the range that works)"
+    hint = "try a smaller psi"
     return _rescale(R, 1 - psi, hint)
 
 # %% ../nbs/01_transforms.ipynb #08aa6f7e
@@ -241,10 +241,10 @@ def infer_psi(
 
 # %% ../nbs/01_transforms.ipynb #a1711435
 def admissible_psi(
-    R: Numbers, # Observed transition matrix `(S, S)`
+    R: Numbers, # Observed transition matrix `(S, S)`, exact: noise in it excludes true values
     tol: float = 1e-9, # Negative entries up to this size count as rounding
 ) -> tuple[float, float]: # `(0, hi)`; `hi` is 1.0 if nothing below 1 - 1e-6 can be excluded
-    "The interval of constant `psi` for which `unthin(R, psi)` is a stochastic matrix."
+    "The constant `psi` for which `unthin(R, psi)` is a stochastic matrix; for an exact `R` only."
     R = check_stochastic(R, "R")
     if R.ndim != 2: raise ValueError(f"R: expected one matrix (S, S), got shape {R.shape}")
     lo, hi = 0.0, 1 - 1e-6

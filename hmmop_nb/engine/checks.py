@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 # %% auto #0
-__all__ = ['Seed', 'Numbers', 'Data', 'MOST', 'whole', 'as_array', 'in_brackets', 'as_values', 'as_floats', 'first_place',
-           'not_negative', 'positive', 'check_finite', 'check_probabilities', 'check_stochastic', 'check_psi',
-           'check_visible', 'as_n_steps', 'set_fields']
+__all__ = ['Seed', 'Numbers', 'Data', 'MOST', 'TAKES_LABELS', 'NO_VALUE', 'whole', 'as_array', 'in_brackets', 'as_values',
+           'as_floats', 'first_place', 'not_negative', 'positive', 'check_finite', 'check_probabilities',
+           'check_stochastic', 'check_psi', 'check_visible', 'as_n_steps', 'set_fields']
 
 # %% ../../nbs/engine/checks.ipynb #f0398037
 Seed = int | np.random.Generator | None # A whole number, a generator, or nothing for a new seed
@@ -51,9 +51,7 @@ def in_brackets(i: int) -> str:
 # %% ../../nbs/engine/checks.ipynb #238ff9e2
 def flat_numbers(values, name):
     "`values` as a one-dimensional array of numbers."
-    if np.ma.is_masked(values):
-        raise ValueError(f"{name}: has masked entries; drop them (values.compressed()), "
-                         "an omitted visit leaves nothing in the list")
+    if np.ma.is_masked(values): raise ValueError(f"{name}: has masked entries; {NO_VALUE}")
     values = as_array(values, name)
     if values.ndim == 2 and values.shape[1] == 1: values = values[:, 0]
     if values.ndim != 1:
@@ -62,26 +60,34 @@ def flat_numbers(values, name):
     if values.dtype.kind == "O" and values.size and not any(map(np.ndim, values)):
         values = np.asarray(values.tolist())
     if values.size and values.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: expected numbers, got {values.dtype}; turn labels into integer "
-                         "codes first (np.unique(labels, return_inverse=True))")
+        raise ValueError(f"{name}: expected numbers, got {values.dtype}; {TAKES_LABELS}")
     return values
 
 # %% ../../nbs/engine/checks.ipynb #de39b765
 MOST = 2**62 # largest size of an observation
+TAKES_LABELS = "labels are taken by fit, and turned into codes by read_sequences(data)[0]"
+NO_VALUE = (
+    'if a visit was made there and only its value is unknown, say so with missing="value" (of fit; '
+    "for other functions of read_sequences), and the visit is kept without a value; where there "
+    "was no visit, nothing belongs in the list"
+)
 
 def as_values(
     values: Any, # One-dimensional numbers
     name: str = "values", # What to call them in an error
     place: Callable[[int], str] = in_brackets, # How to name element `i` in an error
+    missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> np.ndarray: # int64 or float64
-    "Numbers as a contiguous int64 or float64 array, all of them finite."
+    "Numbers as a contiguous int64 or float64 array, all of them finite, or `nan` if that may be."
     values = flat_numbers(values, name)
     fractions = values.dtype.kind == "f"
     if fractions and not np.isfinite(values).all():
-        i = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"{name}: {place(i)} is {values[i]}; drop it, an omitted visit leaves "
-                         "nothing in the list")
-    low, high = (values.min(), values.max()) if values.size else (0, 0)
+        wrong = np.isinf(values) if missing else ~np.isfinite(values)
+        for i in np.flatnonzero(wrong)[:1]:
+            remedy = NO_VALUE if np.isnan(values[i]) else "observations are finite numbers; mend it"
+            raise ValueError(f"{name}: {place(int(i))} is {values[i]}; {remedy}")
+    there = values[~np.isnan(values)] if fractions else values
+    low, high = (there.min(), there.max()) if there.size else (0, 0)
     if low < -MOST or high > MOST:
         raise ValueError(f"{name}: lie between {low} and {high}, beyond what can be squared and "
                          "summed; rescale them")

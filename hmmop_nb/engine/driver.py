@@ -29,7 +29,7 @@ from hmmop_nb.engine.posterior import (
 )
 from .random import as_key, chain_keys
 from ..model import HMMOP, l1_distance
-from ..transforms import admissible_psi, unthin, unthin_se
+from ..transforms import unthin, unthin_se
 
 # %% auto #0
 __all__ = ['ENOUGH', 'Sampler', 'Schedule', 'room_for', 'Chain', 'SamplingWarning', 'warn_user', 'WorstRhat', 'worst_rhat',
@@ -492,10 +492,9 @@ def unbearable_psi(
     try: z = unthin(R, psi) / np.maximum(unthin_se(R, psi, n.sum(1)), 1e-9)
     except ValueError: return [] # the inverse does not exist: nothing can be said
     if z.min() > -5: return []
-    low, high = admissible_psi(R)
     return ["psi: is more than the data can bear: an entry of the unthinned transitions is "
-            f"negative by {-z.min():.0f} standard errors; for one psi for all states the range is "
-            f"{low:.2f} to about {high:.2f} (admissible_psi)"]
+            f"negative by {-z.min():.0f} standard errors; assume less omission, or a psi that "
+            "differs between states"]
 
 # %% ../../nbs/engine/driver.ipynb #e4f764d6
 def mark_of(found):

@@ -19,10 +19,11 @@ from hmmop_nb.engine.checks import (
 from .random import cumulative
 
 # %% auto #0
-__all__ = ['FAMILIES', 'Emission', 'Gaussian', 'Categorical', 'Poisson', 'Weights', 'curve_weights', 'table_weights',
-           'gaussian_weights', 'emission_weights', 'log_base', 'tabulate', 'broadcast', 'draw_rows', 'log_rows',
-           'mixture_start', 'symbol_start', 'Family', 'GaussianFamily', 'PoissonFamily', 'CategoricalFamily',
-           'emission_arrays', 'make_emission', 'KnownEmission', 'emission_family']
+__all__ = ['NO_SYMBOL', 'FAMILIES', 'Emission', 'has_value', 'all_rows', 'as_whole', 'with_values', 'Gaussian', 'Categorical',
+           'Poisson', 'Weights', 'curve_weights', 'table_weights', 'gaussian_weights', 'emission_weights', 'log_base',
+           'as_symbols', 'tabulate', 'broadcast', 'draw_rows', 'log_rows', 'mixture_start', 'symbol_start', 'Family',
+           'GaussianFamily', 'PoissonFamily', 'check_table', 'CategoricalFamily', 'emission_arrays', 'make_emission',
+           'WithHoles', 'with_holes', 'KnownEmission', 'emission_family']
 
 # %% ../../nbs/engine/emissions.ipynb #95309a98
 class Emission:
@@ -52,6 +53,36 @@ class Emission:
         "Log density of each value in each state; `-inf` where it is impossible."
         raise NotImplementedError
 
+# %% ../../nbs/engine/emissions.ipynb #ba96d7da
+NO_SYMBOL = -1 # stands for a symbol that is not there
+
+def has_value(
+    values: np.ndarray, # Observations
+) -> np.ndarray: # `(n,)` bool
+    "Which observations have a value: those that are not `nan`."
+    return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
+
+def all_rows(logs: np.ndarray, values: np.ndarray) -> np.ndarray:
+    "Log densities of all observations, given those that have a value; zeros for the others."
+    if len(logs) == len(values): return logs
+    rows = np.zeros((len(values), logs.shape[1]))
+    rows[has_value(values)] = logs
+    return rows
+
+def as_whole(values: np.ndarray) -> np.ndarray:
+    "Whole numbers as int64; as float64 if some are `nan`."
+    return values.astype(np.int64) if has_value(values).all() else values
+
+# %% ../../nbs/engine/emissions.ipynb #ca5e5883
+def with_values(
+    counts: Any, # `Counts`, whose `emission` is `(2, S)`, or `(3, S)` if values are missing
+    held: Any, # `Sequences`
+) -> Any: # `Counts`, whose `emission` is `(2, S)`
+    "The counts with `observed` for the visits that have a value."
+    if has_value(held.values).all(): return counts
+    total, squares, number = counts.emission
+    return counts._replace(observed=number, emission=np.array([total, squares]))
+
 # %% ../../nbs/engine/emissions.ipynb #47a3e573
 @dataclass(frozen=True, eq=False, init=False)
 class Gaussian(Emission):
@@ -73,15 +104,17 @@ class Gaussian(Emission):
     def n_states(self) -> int: return len(self.means)
 
     def check(self, values: Numbers, name: str = "sequences") -> np.ndarray:
-        return as_values(values, name).astype(np.float64)
+        return as_values(values, name, missing=True).astype(np.float64)
 
     def sample(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return rng.normal(self.means[states], self.scales[states])
 
     def log_likelihood(self, values: Numbers) -> np.ndarray:
+        values = self.check(values, "values")
         with np.errstate(over="ignore"): # a value many scales away has density 0
-            z = (self.check(values, "values")[:, None] - self.means) / self.scales
-            return -.5 * z * z - np.log(self.scales) - .5 * np.log(2 * np.pi)
+            z = (values[has_value(values), None] - self.means) / self.scales
+            logs = -.5 * z * z - np.log(self.scales) - .5 * np.log(2 * np.pi)
+        return all_rows(logs, values)
 
 # %% ../../nbs/engine/emissions.ipynb #fd6023f7
 @dataclass(frozen=True, eq=False, init=False)
@@ -99,13 +132,14 @@ class Categorical(Emission):
     def n_states(self) -> int: return len(self.probs)
 
     def check(self, values: Numbers, name: str = "sequences") -> np.ndarray:
-        values = as_values(values, name)
+        values = as_values(values, name, missing=True)
         M = self.probs.shape[1]
-        bad = np.flatnonzero((values < 0) | (values >= M) | (values != np.floor(values)))
+        bad = (values < 0) | (values >= M) | (values != np.floor(values))
+        bad = np.flatnonzero(bad & has_value(values))
         if len(bad):
             raise ValueError(f"{name}: value [{bad[0]}] is {values[bad[0]]}, outside the alphabet "
                              f"0 to {M - 1}; give probs a column for every symbol")
-        return values.astype(np.int64)
+        return as_whole(values)
 
     def sample(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         M = self.probs.shape[1]
@@ -115,7 +149,9 @@ class Categorical(Emission):
         return np.minimum(found - states * M, last_possible[states])
 
     def log_likelihood(self, values: Numbers) -> np.ndarray:
-        with np.errstate(divide="ignore"): return np.log(self.probs.T[self.check(values, "values")])
+        values = self.check(values, "values")
+        with np.errstate(divide="ignore"): logs = np.log(self.probs.T)
+        return all_rows(logs[values[has_value(values)].astype(np.int64)], values)
 
 # %% ../../nbs/engine/emissions.ipynb #3b96f9b4
 @dataclass(frozen=True, eq=False, init=False)
@@ -134,21 +170,22 @@ class Poisson(Emission):
     def n_states(self) -> int: return len(self.rates)
 
     def check(self, values: Numbers, name: str = "sequences") -> np.ndarray:
-        values = as_values(values, name)
-        bad = np.flatnonzero((values < 0) | (values != np.floor(values)))
+        values = as_values(values, name, missing=True)
+        bad = np.flatnonzero(((values < 0) | (values != np.floor(values))) & has_value(values))
         if len(bad):
             raise ValueError(f"{name}: value [{bad[0]}] is {values[bad[0]]}, but counts are whole "
                              "numbers of at least 0")
-        return values.astype(np.int64)
+        return as_whole(values)
 
     def sample(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return rng.poisson(self.rates[states])
 
     def log_likelihood(self, values: Numbers) -> np.ndarray:
-        values = self.check(values, "values")[:, None]
+        values = self.check(values, "values")
+        there = values[has_value(values), None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.where(values == 0, 0., values * np.log(self.rates))
-        return logs - self.rates - gammaln(values + 1)
+            logs = np.where(there == 0, 0., there * np.log(self.rates))
+        return all_rows(logs - self.rates - gammaln(there + 1), values)
 
 # %% ../../nbs/engine/emissions.ipynb #0028ccff
 class Weights(NamedTuple):
@@ -192,7 +229,18 @@ def log_base(
 ) -> np.ndarray: # `(n,)`, zero unless the family has such a term
     "The part of the log density that no state can change: the term h(o)."
     values = np.asarray(values, float)
-    return -gammaln(values + 1) if isinstance(emission, Poisson) else np.zeros(len(values))
+    if not isinstance(emission, Poisson): return np.zeros(len(values))
+    return np.where(np.isnan(values), 0., -gammaln(values + 1))
+
+# %% ../../nbs/engine/emissions.ipynb #009db7df
+def as_symbols(
+    sequences: Any, # `Sequences` of symbols, `nan` among them or not
+) -> Any: # `Sequences` of whole numbers
+    "Symbols as kernels want them: those without a value are `NO_SYMBOL`."
+    there = has_value(sequences.values)
+    if there.all(): return sequences
+    return replace(sequences, values=np.where(there, sequences.values, NO_SYMBOL).astype(np.int64))
+
 
 # %% ../../nbs/engine/emissions.ipynb #70263758
 def tabulate(
@@ -201,7 +249,9 @@ def tabulate(
     chunk: int = 65_536, # Values to ask for at a time
 ) -> tuple[Any, Weights]: # `Sequences` of codes in place of the values, and their `Weights`
     "A table for an emission that is known but of no family that we know."
-    values, codes = np.unique(sequences.values, return_inverse=True)
+    there = has_value(sequences.values)
+    codes = np.full(len(there), NO_SYMBOL)
+    values, codes[there] = np.unique(sequences.values[there], return_inverse=True)
     pieces = [np.asarray(emission.log_likelihood(values[i:i + chunk]), float)
               for i in range(0, len(values), chunk)]
     logs = np.concatenate(pieces)
@@ -213,7 +263,7 @@ def tabulate(
     if wrong.any():
         raise ValueError(f"emission: its log_likelihood of {values[wrong][0]} is not a number "
                          "below infinity; mend the emission object")
-    return replace(sequences, values=codes.astype(np.int64)), table_weights(logs)
+    return replace(sequences, values=codes), table_weights(logs)
 
 # %% ../../nbs/engine/emissions.ipynb #7d40f2c5
 def broadcast(
@@ -306,6 +356,7 @@ def mixture_start(
 ) -> np.ndarray: # Parameters as the family packs them, ordered by mean
     "Starting values from a mixture fitted to the observations without their order."
     x = np.asarray(values, float)
+    x = x[has_value(x)]
     if len(x) > most: x = rng.choice(x, most, replace=False)
     size = np.abs(x).max()
     width = np.ptp(x)
@@ -322,10 +373,14 @@ def mixture_start(
     return params[:, np.argsort(params[0], kind="stable")]
 
 # %% ../../nbs/engine/emissions.ipynb #233c31be
+def count_symbols(values, n_symbols):
+    "How often each symbol occurs."
+    return np.bincount(values[values != NO_SYMBOL].astype(np.int64), minlength=n_symbols)
+
 def company(sequences, common, n_symbols):
     "For each of the common symbols, square roots of the shares of its successors and predecessors."
     x = sequences.values.astype(np.int64)
-    place = np.full(n_symbols, len(common)) # all others share one place
+    place = np.full(n_symbols + 1, len(common)) # all others share one place, and no symbol
     place[common] = np.arange(len(common))
     inside = np.ones(len(x), bool)
     inside[sequences.offsets[1:][sequences.lengths > 0] - 1] = False # the last has no successor
@@ -351,7 +406,7 @@ def symbol_start(
     most: int = 300, # Symbols to group, the commonest
 ) -> np.ndarray: # `(S, M)`
     "Starting probabilities of symbols from the company they keep."
-    count = np.bincount(sequences.values.astype(np.int64), minlength=n_symbols)
+    count = count_symbols(sequences.values, n_symbols)
     share = count / count.sum()
     common = np.argsort(-count, kind="stable")[:min(most, (count > 0).sum())]
     groups = min(n_states, len(common))
@@ -383,6 +438,11 @@ class Family:
     def log_prior(self, params: np.ndarray) -> float: raise NotImplementedError
     def draw(self, params: np.ndarray, counts: Any, rng: np.random.Generator) -> np.ndarray:
         raise NotImplementedError
+
+    @property
+    def values(self) -> np.ndarray:
+        "All values that are there."
+        return self.held.values[has_value(self.held.values)]
 
     def start(
         self,
@@ -420,9 +480,8 @@ class GaussianFamily(Family):
     parameters = ("means", "scales")
 
     def __init__(self, sequences: Any, n_states: int, prior: Any):
-        self.held = sequences
-        self.n_states = n_states
-        values = sequences.values if len(sequences.values) else np.zeros(1)
+        self.held, self.n_states = sequences, n_states
+        values = self.values if len(self.values) else np.zeros(1)
         low, high = float(values.min()), float(values.max())
         width = high - low or 1.
         means = prior.means or ((low + high) / 2, width)
@@ -437,6 +496,7 @@ class GaussianFamily(Family):
     def weights(self, params: np.ndarray) -> Weights: return gaussian_weights(*params)
 
     def draw(self, params: np.ndarray, counts: Any, rng: np.random.Generator) -> np.ndarray:
+        counts = with_values(counts, self.held)
         return draw_normal(params, counts, self.prior_means, self.prior_scales, rng)
 
     def log_prior(self, params: np.ndarray) -> float:
@@ -450,8 +510,8 @@ class GaussianFamily(Family):
         return mixture_start(self.held.values, self.n_states, self.name, rng)
 
     def random_start(self, rng: np.random.Generator) -> np.ndarray:
-        means = np.sort(rng.choice(self.held.values, self.n_states)).astype(float)
-        width = np.std(self.held.values) or 1.
+        means = np.sort(rng.choice(self.values, self.n_states)).astype(float)
+        width = np.std(self.values) or 1.
         return np.array([means, np.full(self.n_states, width / np.sqrt(self.n_states))])
 
 # %% ../../nbs/engine/emissions.ipynb #e912796f
@@ -466,7 +526,7 @@ class PoissonFamily(Family):
         self.held = sequences
         self.n_states = n_states
         self.base = float(log_base(anything, sequences.values).sum())
-        mean = float(sequences.values.mean()) or 1.
+        mean = float(self.values.mean()) or 1.
         rates = prior.rates or (1., 1 / mean)
         self.prior_rates = tuple(np.broadcast_to(x, n_states) for x in rates)
 
@@ -477,6 +537,7 @@ class PoissonFamily(Family):
 
     def draw(self, params: np.ndarray, counts: Any, rng: np.random.Generator) -> np.ndarray:
         shape, rate = self.prior_rates
+        counts = with_values(counts, self.held)
         total = np.maximum(counts.emission[:1], 0.)
         return rng.standard_gamma(shape + total) / (rate + counts.observed)
 
@@ -489,10 +550,21 @@ class PoissonFamily(Family):
         return mixture_start(self.held.values, self.n_states, self.name, rng)
 
     def random_start(self, rng: np.random.Generator) -> np.ndarray:
-        rates = np.sort(rng.choice(self.held.values, self.n_states)).astype(float)
-        return np.maximum(rates, .1 * self.held.values.mean() + 1e-3)[None]
+        rates = np.sort(rng.choice(self.values, self.n_states)).astype(float)
+        return np.maximum(rates, .1 * self.values.mean() + 1e-3)[None]
 
 # %% ../../nbs/engine/emissions.ipynb #6caf5ba1
+def check_table(
+    n_symbols: int, # Number of symbols
+    n_states: int, # Number of states
+) -> None:
+    "Refuse a table of probabilities that is too large, before there is one."
+    if n_symbols * n_states > 10**7:
+        raise ValueError(f"sequences: the largest symbol is {n_symbols - 1}, which makes a table "
+                         f"of {n_states} x {n_symbols}; number the symbols that occur from 0 on, "
+                         "or give them as labels (text), which are numbered by themselves")
+
+# %% ../../nbs/engine/emissions.ipynb #d9342ec5
 class CategoricalFamily(Family):
     "Categorical emissions with unknown probabilities; parameters `(S, M)`."
     name = "categorical"
@@ -500,15 +572,12 @@ class CategoricalFamily(Family):
     symbols = True
 
     def __init__(self, sequences: Any, n_states: int, prior: Any):
-        self.held = sequences
-        self.n_states = n_states
         values = Poisson(np.ones(1)).check(sequences.values)
+        self.held = as_symbols(sequences)
+        self.n_states = n_states
         told = np.shape(prior.probs)[-1] if np.ndim(prior.probs) else 1
-        n_symbols = max(int(values.max()) + 1, told)
-        if n_symbols * n_states > 10**7:
-            raise ValueError(f"sequences: the largest symbol is {n_symbols - 1}, which makes a "
-                             f"table of {n_states} x {n_symbols}; number the symbols that occur "
-                             "from 0 on (np.unique(values, return_inverse=True))")
+        n_symbols = max(int(np.nanmax(values)) + 1, told)
+        check_table(n_symbols, n_states)
         self.prior_probs = broadcast(prior.probs, (n_states, n_symbols), "prior.probs")
 
     def pack(self, arrays: dict) -> np.ndarray: return np.array(arrays["probs"], float)
@@ -527,7 +596,7 @@ class CategoricalFamily(Family):
         return probs / probs.sum(1, keepdims=True)
 
     def random_start(self, rng: np.random.Generator) -> np.ndarray:
-        count = np.bincount(self.held.values.astype(np.int64), minlength=self.prior_probs.shape[1])
+        count = count_symbols(self.held.values, self.prior_probs.shape[1])
         return draw_rows((.5 + 5 * count / count.sum()) * (self.prior_probs > 0), rng)
 
 # %% ../../nbs/engine/emissions.ipynb #1337bfb7
@@ -557,6 +626,27 @@ def make_emission(
         arrays["probs"] = arrays["probs"] / arrays["probs"].sum(-1, keepdims=True)
     return _KINDS[name](**arrays)
 
+# %% ../../nbs/engine/emissions.ipynb #56722e4f
+class WithHoles:
+    "An emission of a class of its own, which is asked only about values that are there."
+    def __init__(self, emission: Any): self.whole, self.n_states = emission, emission.n_states
+
+    def check(self, values: np.ndarray, name: str = "sequences") -> np.ndarray: return values
+
+    def log_likelihood(self, values: np.ndarray) -> np.ndarray:
+        there = np.asarray(values)[has_value(np.asarray(values))]
+        if not len(there): return np.zeros((len(values), self.n_states))
+        return all_rows(np.asarray(self.whole.log_likelihood(there), float), np.asarray(values))
+
+def with_holes(
+    emission: Any, # An emission object of any class
+    sequences: Any, # `Sequences`
+) -> Any: # The same object, unless it is of no family that we know and some values are `nan`
+    "An emission that can meet observations without a value."
+    if emission_arrays(emission)[0] != "custom" or has_value(sequences.values).all():
+        return emission
+    return WithHoles(emission)
+
 # %% ../../nbs/engine/emissions.ipynb #5d1a802b
 class KnownEmission(Family):
     "Emissions that are known; there are no parameters."
@@ -567,10 +657,12 @@ class KnownEmission(Family):
         self.n_states = emission.n_states
         self.name, self.arrays = emission_arrays(emission)
         self.parameters = tuple(self.arrays)
-        if self.name == "custom": self.held, self.fixed = tabulate(emission, sequences)
+        if self.name == "custom":
+            self.held, self.fixed = tabulate(emission, sequences)
+            self.known = with_holes(emission, sequences)
         else:
             emission.check(sequences.values)
-            self.held = sequences
+            self.held = as_symbols(sequences) if self.name == "categorical" else sequences
             self.fixed = emission_weights(emission)
         self.base = float(log_base(emission, sequences.values).sum())
 
@@ -595,6 +687,8 @@ def emission_family(
     if not len(sequences.values):
         raise ValueError("sequences: there is not a single observation; nothing can be learned "
                          "from empty sequences")
+    if not has_value(sequences.values).any():
+        raise ValueError("sequences: not a single observation has a value; nothing can be learned")
     if isinstance(emission, str):
         if emission not in FAMILIES:
             raise ValueError(f"emission: {emission!r} is not one of {names}; pass one of these "

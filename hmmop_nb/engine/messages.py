@@ -164,6 +164,10 @@ def weigh_curve(values, which, active, curve, seen, v, top, x):
     for s in range(len(seen)):
         k = seen[s]
         for l in range(active): v[s, l] = k * exp_below(v[s, l] - top[l])
+    for l in range(active):
+        if np.isnan(x[l]): # seen, but without a value
+            top[l] = 0.
+            for s in range(len(seen)): v[s, l] = seen[s]
 
 # %% ../../nbs/engine/messages.ipynb #72aaa580
 @njit(cache=True, inline="always")
@@ -172,8 +176,8 @@ def weigh_table(values, which, active, table, table_top, seen, v, top):
     for l in range(active):
         if which[l] >= 0:
             o = np.int64(values[which[l]])
-            top[l] = table_top[o]
-            for s in range(len(seen)): v[s, l] = seen[s] * table[o, s]
+            top[l] = table_top[o] if o >= 0 else 0. # below 0: seen, but without a value
+            for s in range(len(seen)): v[s, l] = seen[s] * table[o, s] if o >= 0 else seen[s]
 
 @njit(cache=True, inline="always")
 def weigh_omitted(which, active, omitted, v, top):
@@ -298,13 +302,13 @@ class PathTally(NamedTuple):
     first: np.ndarray # `(blocks, S)`, first states
     observed: np.ndarray # `(blocks, S)`, observed visits
     omitted: np.ndarray # `(blocks, S)`, omitted visits
-    moments: np.ndarray # `(blocks, 2, S)`, sums and sums of squares around the curve's centre
+    moments: np.ndarray # `(blocks, 2, S)`: sums, squares around the centre; 3 if some lack a value
     symbols: np.ndarray # `(blocks, S, symbols)`, how often each symbol was emitted
 
-def path_tally(blocks, S, n_symbols):
+def path_tally(blocks, S, n_symbols, rows=2):
     "A tally of nothing yet."
     n, states = apart(blocks, S, S + 1), [apart(blocks, S) for _ in range(3)]
-    return PathTally(n, *states, apart(blocks, 2, S, dtype=float), apart(blocks, S, n_symbols))
+    return PathTally(n, *states, apart(blocks, rows, S, dtype=float), apart(blocks, S, n_symbols))
 
 @njit(cache=True, inline="always")
 def count_step(which, before, found, active, transitions, observed, omitted):
@@ -320,16 +324,18 @@ def count_step(which, before, found, active, transitions, observed, omitted):
 def add_moments(values, centre, which, found, active, moments):
     "Add what they emitted, and its square, around the centre of each state."
     for l in range(active):
-        if which[l] >= 0:
+        if which[l] >= 0 and not np.isnan(values[which[l]]):
             d = values[which[l]] - centre[0, found[l]]
             moments[0, found[l]] += d
             moments[1, found[l]] += d * d
+            if len(moments) > 2: moments[2, found[l]] += 1.
 
 @njit(cache=True, inline="always")
 def add_symbols(values, which, found, active, symbols):
     "Count the symbols that they emitted."
     for l in range(active):
-        if which[l] >= 0: symbols[found[l], np.int64(values[which[l]])] += 1
+        if which[l] < 0 or values[which[l]] < 0: continue
+        symbols[found[l], np.int64(values[which[l]])] += 1
 
 # %% ../../nbs/engine/messages.ipynb #f6ebf594
 class Draw(NamedTuple):
@@ -442,7 +448,7 @@ def draw_paths(
     chain = Hidden(np.array(start, float), np.array(T, float), np.c_[T, np.ones(S)],
                    seen, np.array(omitted, float))
     draw = Draw(np.uint64(key), int(stream), sweep)
-    tally = path_tally(blocks, S, n_symbols)
+    tally = path_tally(blocks, S, n_symbols, 3 if np.isnan(data.values).any() else 2)
     log_likelihood = np.zeros(n)
     drawn = np.zeros(data.begins[-1] if states else 0, np.int16)
     in_shares(draw_paths_share, data, chain, weights, draw, min(lanes, n), tally, log_likelihood,

@@ -15,7 +15,8 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from hmmop_nb.engine.checks import (
-    Data, Numbers, as_floats, as_n_steps, check_finite, check_probabilities, check_psi
+    NO_VALUE, TAKES_LABELS, Data, Numbers, as_floats, as_n_steps, check_finite,
+    check_probabilities, check_psi
 )
 from hmmop_nb.engine.emissions import (
     broadcast, draw_rows, emission_arrays, emission_family, log_rows
@@ -119,7 +120,10 @@ def check_positions(
     "Positions that fit the observations, or a `ValueError` that names the sequence."
     try: positions = as_sequences(positions)
     except ValueError as error:
-        raise ValueError(str(error).replace("sequences:", "positions:", 1)) from None
+        text = str(error).replace("sequences:", "positions:", 1)
+        for remedy in (NO_VALUE, TAKES_LABELS):
+            text = text.replace(remedy, "give the step of every observation, a whole number from 0")
+        raise ValueError(text) from None
     n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
     if len(positions) != len(sequences):
         raise ValueError(f"positions: {len(positions)} arrays for {len(sequences)} sequences; "

@@ -6,26 +6,41 @@
 #| code-fold: true
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
-from .checks import Data
+from .checks import NO_VALUE, Data
 from .problem import check_positions
 from ..model import Sequences, as_sequences
 
 # %% auto #0
-__all__ = ['read_table', 'anndata_table', 'read_sequences', 'read_n_steps', 'read_positions', 'last_steps']
+__all__ = ['read_table', 'anndata_table', 'may_miss', 'read_sequences', 'read_n_steps', 'read_positions', 'last_steps',
+           'blank_codes', 'read_for']
 
 # %% ../../nbs/engine/reading.ipynb #8be5d714
+def is_gone(value: Any) -> bool:
+    "Whether a value stands for none: `None`, `nan`, or what pandas has for them."
+    if value is None or type(value).__name__ in ("NAType", "NaTType"): return True
+    return isinstance(value, (float, np.floating)) and value != value
+
+def as_objects(column: Any) -> np.ndarray:
+    "A column as an array of Python objects, masked entries as `None`."
+    if not isinstance(column, np.ma.MaskedArray): return np.array(column, object)
+    return np.where(np.ma.getmaskarray(column), None, np.ma.getdata(column).astype(object))
+
 def is_missing(column: Any) -> np.ndarray:
-    "Which entries of a column are missing."
+    "Which entries of a column are missing; what makes no array is left to those who refuse it."
     if hasattr(column, "isna"): return np.asarray(column.isna(), bool)
-    x = np.asarray(column)
+    if np.ma.is_masked(column): return np.ma.getmaskarray(column)
+    try: x = np.asarray(column)
+    except ValueError: return np.zeros(len(column), bool)
+    if x.dtype.kind in "US" and not hasattr(column, "dtype"): x = as_objects(column) # "nan" or nan
     if x.dtype.kind == "f": return np.isnan(x)
     if x.dtype.kind == "M": return np.isnat(x)
-    if x.dtype.kind != "O": return np.zeros(len(x), bool)
-    return np.array([v is None or (isinstance(v, float) and v != v) for v in x.tolist()], bool)
+    if x.dtype.kind != "O": return np.zeros(x.shape, bool)
+    return np.array([is_gone(v) for v in x.ravel().tolist()], bool).reshape(x.shape)
 
 def is_text(x: Any) -> bool:
     "Whether an array holds labels; what makes no array is left to those who refuse it."
@@ -34,30 +49,44 @@ def is_text(x: Any) -> bool:
     if x.dtype.kind == "O": return any(isinstance(v, str) for v in x.ravel().tolist())
     return x.dtype.kind in "US"
 
+
 # %% ../../nbs/engine/reading.ipynb #39643985
 def labels_of(column: Any, values: list) -> list:
     "The labels that occur, in the order of the categories if the column has some."
-    used = set(values)
+    try: used = set(values)
+    except TypeError:
+        raise ValueError("sequences: expected numbers or labels, got lists within a list of "
+                         "labels; pass one label per observation") from None
     categories = getattr(getattr(column, "cat", None), "categories", None)
     if categories is None: return sorted(used, key=str)
     return [label for label in categories.tolist() if label in used]
+
+def put_back(values: np.ndarray, there: np.ndarray) -> np.ndarray:
+    "Values at their places, `nan` at the others."
+    if there.all(): return values
+    if values.size and values.dtype.kind not in "biuf": return np.full(len(there), "")
+    out = np.full(len(there), np.nan)
+    out[there] = values
+    return out
 
 def as_codes(
     column: Any, # Values of all observations
     labels: list | None = None, # Labels in the order of their codes; `None` takes those that occur
 ) -> tuple[np.ndarray, list | None]: # The values and `None`, or codes and their labels
     "Numbers as they are, labels as codes."
-    x = np.asarray(column)
-    if x.dtype.kind == "O" and x.size and not is_text(x): x = np.asarray(x.tolist())
-    if x.dtype.kind not in "USO" or not x.size: return x, None
-    values = x.tolist()
+    there = ~is_missing(column)
+    x = np.asarray(column) if hasattr(column, "dtype") else as_objects(column)
+    values = x[there].tolist()
+    if x.dtype.kind == "O" and x.size and not is_text(x):
+        x = put_back(np.asarray(values), there)
+    if x.dtype.kind not in "USO" or not x.size: return put_back(x[there], there), None
     if labels is None: labels = labels_of(column, values)
     number = {label: i for i, label in enumerate(labels)}
     for value in values:
-        if value not in number:
+        if not isinstance(value, Hashable) or value not in number:
             raise ValueError(f"sequences: {value!r} is not one of the {len(labels)} labels seen "
-                             "when fitting; leave out such observations or fit again with them")
-    return np.array([number[value] for value in values]), list(labels)
+                             "when fitting; give it as missing, or fit again with it")
+    return put_back(np.array([number[value] for value in values], int), there), list(labels)
 
 # %% ../../nbs/engine/reading.ipynb #b65cfb25
 def is_table(data: Any) -> bool:
@@ -74,6 +103,7 @@ def pick_column(
     default: Any, # The usual one
     what: str, # Argument that names it
     needed: bool = True, # Whether the usual one must be there
+    missing: bool = False, # Whether entries may be missing
 ) -> Any: # The column, or `None`
     "A column of a table: the one that was named, or the one of the usual name."
     chosen = default if name is None else name
@@ -82,10 +112,25 @@ def pick_column(
         raise ValueError(f"{what}: the table has no column {chosen!r}; it has "
                          f"{some_names(table)}, name the right one with {what}=")
     gone = np.flatnonzero(is_missing(table[chosen]))
-    if len(gone):
+    if len(gone) and not missing:
+        remedy = NO_VALUE if what == "value" else "every row needs it; fill it in"
         raise ValueError(f"{what}: column {chosen!r} is missing in row {gone[0]} ({len(gone)} in "
-                         "all); drop such rows, an omitted visit leaves no row")
+                         f"all); {remedy}")
     return table[chosen]
+
+# %% ../../nbs/engine/reading.ipynb #09d0775f
+def refuse_text(column: Any, name: str, what: str) -> None:
+    "Refuse words where numbers are needed: their codes would be taken for them."
+    if not is_text(column): return
+    word = str(np.asarray(column)[0])
+    raise ValueError(f"{what}: column {name!r} has text such as {word!r}; turn it into whole "
+                     "numbers (astype(int))")
+
+def as_order(column: Any) -> Any:
+    "What to sort by: numbers written as text go by their size, not by the alphabet."
+    if not is_text(column) or hasattr(column, "cat"): return column
+    try: return np.asarray(column, float)
+    except ValueError: return column
 
 # %% ../../nbs/engine/reading.ipynb #49eb873c
 def read_table(
@@ -94,14 +139,17 @@ def read_table(
     order: Any, # Column to sort by; `None` is `"order"`, if there is one
     value: Any, # Column of observations; `None` is `"value"`
     labels: list | None, # Labels in the order of their codes, if they are known already
+    missing: bool = False, # Whether values may be missing
 ) -> tuple[Sequences, list | None]: # Sequences, and labels or `None`
     "Sequences and labels from a long table."
     names = pick_column(table, sequence, "sequence", "sequence")
     place = pick_column(table, order, "order", "order", needed=False)
-    values, labels = as_codes(pick_column(table, value, "value", "value"), labels)
+    column = pick_column(table, value, "value", "value", missing=missing)
+    values, labels = as_codes(column, labels)
     plain = dict(sequence=as_codes(names)[0], value=values)
-    if place is None: return Sequences.from_table(plain), labels
-    return Sequences.from_table(plain | dict(order=np.asarray(place)), order="order"), labels
+    if place is None: return Sequences.from_table(plain, missing=missing), labels
+    plain["order"] = as_order(place)
+    return Sequences.from_table(plain, order="order", missing=missing), labels
 
 # %% ../../nbs/engine/reading.ipynb #cc4fba4b
 def is_anndata(data: Any) -> bool:
@@ -114,7 +162,9 @@ def cell_order(obs: Any, order: Any) -> Any:
     if order is None:
         raise ValueError("order: name the obs column that orders the cells, such as a "
                          f"pseudotime; there are {some_names(obs)}")
-    place = pick_column(obs, order, order, "order")
+    place = as_order(pick_column(obs, order, order, "order"))
+    if hasattr(place, "cat"): return place
+    refuse_text(place, order, "order")
     far = np.flatnonzero(~np.isfinite(np.asarray(place, float)))
     if len(far):
         raise ValueError(f"order: {order!r} of cell {far[0]} is not finite ({len(far)} in all), "
@@ -122,12 +172,12 @@ def cell_order(obs: Any, order: Any) -> Any:
                          f"(adata[np.isfinite(adata.obs[{order!r}])])")
     return place
 
-def cell_values(adata: Any, value: Any) -> Any:
+def cell_values(adata: Any, value: Any, missing: bool) -> Any:
     "A column of `obs`, or the expression of a gene."
     if value is None:
         raise ValueError("value: name what is observed: an obs column such as the clusters, "
                          "or a gene")
-    if value in adata.obs: return pick_column(adata.obs, value, value, "value")
+    if value in adata.obs: return pick_column(adata.obs, value, value, "value", missing=missing)
     genes = list(adata.var_names)
     if value not in genes:
         raise ValueError(f"value: {value!r} is neither an obs column {some_names(adata.obs)} "
@@ -141,28 +191,57 @@ def anndata_table(
     sequence: Any, # Column of `obs` that names the sequence of a cell; `None` is one sequence
     order: Any, # Column that orders the cells; `None` looks for a pseudotime
     value: Any, # Column of observations, or a gene
+    missing: bool = False, # Whether values may be missing
 ) -> dict[str, Any]: # Columns `sequence`, `order` and `value`
     "A long table from an AnnData object: one row for each cell."
     place = cell_order(adata.obs, order)
-    values = cell_values(adata, value)
+    values = cell_values(adata, value, missing)
     if sequence is None: names = np.zeros(len(adata.obs), int)
     else: names = pick_column(adata.obs, sequence, sequence, "sequence")
     return dict(sequence=names, order=place, value=values)
 
 # %% ../../nbs/engine/reading.ipynb #c0686488
-def read_lists(data: Any, labels: list | None) -> tuple[Sequences, list | None]:
+def refuse_missing(parts: list, gone: list[np.ndarray]) -> None:
+    "Refuse lists with missing entries, naming the first."
+    for i, (part, where) in enumerate(zip(parts, gone)):
+        for k in np.flatnonzero(where)[:1]:
+            value = as_objects(part).ravel()[k]
+            raise ValueError(f"sequences: sequence {i}, observation {k} is {value}; {NO_VALUE}")
+
+def as_column(part: Any) -> np.ndarray:
+    "One list as a one-dimensional array of objects."
+    x = as_objects(part)
+    if x.ndim == 1: return x
+    if x.ndim == 2 and x.shape[1] == 1: return x[:, 0]
+    raise ValueError(f"sequences: expected one label or number per observation, got shape "
+                     f"{x.shape}; pass one-dimensional lists")
+
+def read_lists(data: Any, labels: list | None, missing: bool) -> tuple[Sequences, list | None]:
     "Sequences from lists or from `(X, lengths)`, with numbers or labels in them."
     data = data if hasattr(data, "__len__") else list(data) # a generator can be read once only
     labelled = [not np.isscalar(part) and is_text(part) for part in data]
-    if not any(labelled): return as_sequences(data), None
-    if isinstance(data, tuple) and labelled == [True, False] and len(data[1]):
-        codes, labels = as_codes(np.ravel(data[0]), labels)
-        return Sequences.from_lengths(codes, data[1]), labels
-    parts = [np.asarray(part, object).ravel() for part in data]
+    pair = isinstance(data, tuple) and len(data) == 2 and not labelled[1]
+    if pair and labelled[0]: pair = len(data[1]) > 0
+    parts = [data[0]] if pair else list(data)
+    lists = [hasattr(part, "__len__") and getattr(part, "ndim", 1) > 0 for part in parts]
+    gone = [is_missing(part) if ok else np.zeros(1, bool) for part, ok in zip(parts, lists)]
+    some = all(lists) and any(map(np.any, gone))
+    if not any(labelled) and not some: return as_sequences(data), None
+    if some and not missing: refuse_missing(parts, gone)
+    parts = [as_column(part) for part in parts]
     codes, labels = as_codes(np.concatenate(parts), labels)
-    return Sequences.from_lengths(codes, [len(part) for part in parts]), labels
+    lengths = data[1] if pair else [len(part) for part in parts]
+    return Sequences.from_lengths(codes, lengths, missing), labels
+
 
 # %% ../../nbs/engine/reading.ipynb #e2839434
+def may_miss(missing: Any) -> bool:
+    "Whether values may be missing."
+    if missing is None: return False
+    if isinstance(missing, str) and missing == "value": return True
+    raise ValueError(f'missing: expected None or "value", got {missing!r:.40}; "value" keeps a '
+                     "visit whose value is missing")
+
 def read_sequences(
     data: Data, # `Sequences`, a list of arrays, `(X, lengths)`, a long table, or an AnnData object
     *,
@@ -170,11 +249,14 @@ def read_sequences(
     order: Any = None, # Column to sort by; `"order"` if a table has it, a pseudotime in AnnData
     value: Any = None, # Column of observations, in AnnData also a gene; `"value"` in tables
     labels: list | None = None, # Labels in the order of their codes, if they are known already
+    missing: str | None = None, # `"value"`: what is missing is the value of a visit that was made
 ) -> tuple[Sequences, list | None]: # `Sequences`, and the labels behind codes or `None` for numbers
     "Ordered observations from any of the usual forms; labels become codes."
+    gaps = may_miss(missing)
     if is_anndata(data):
-        return read_table(anndata_table(data, sequence, order, value), None, None, None, labels)
-    if is_table(data): return read_table(data, sequence, order, value, labels)
+        table = anndata_table(data, sequence, order, value, gaps)
+        return read_table(table, None, None, None, labels, gaps)
+    if is_table(data): return read_table(data, sequence, order, value, labels, gaps)
     for name, column in dict(sequence=sequence, order=order, value=value).items():
         if column is not None:
             raise ValueError(f"{name}: names a column, but the data are a {type(data).__name__}, "
@@ -183,7 +265,7 @@ def read_sequences(
     if not np.iterable(data):
         raise ValueError("sequences: expected a list of arrays, (X, lengths), a long table or "
                          f"AnnData, got {type(data).__name__}")
-    return read_lists(data, labels)
+    return read_lists(data, labels, gaps)
 
 # %% ../../nbs/engine/reading.ipynb #ceb28f58
 def named_column(data: Any, name: str, what: str) -> Any:
@@ -196,7 +278,7 @@ def named_column(data: Any, name: str, what: str) -> Any:
 
 def lengths_in_column(data: Any, name: str, columns: dict[str, Any]) -> np.ndarray:
     "Latent lengths from a column that has one number for each sequence."
-    named_column(data, name, "n_steps")
+    refuse_text(named_column(data, name, "n_steps"), name, "n_steps")
     lengths, _ = read_sequences(data, **columns | dict(value=name))
     for i, x in enumerate(lengths):
         if (x != x[0]).any():
@@ -235,6 +317,7 @@ def read_positions(
     if np.asarray(column).dtype.kind in "mM":
         raise ValueError(f"positions: column {name!r} has dates; turn them into steps, whole "
                          "numbers from 0 on, such as days since the beginning")
+    refuse_text(column, name, "positions")
     return read_sequences(data, **columns | dict(value=name))[0]
 
 def last_steps(
@@ -244,3 +327,34 @@ def last_steps(
     "Lengths of walks that end with their last observation, when the positions are in order."
     checked, _ = check_positions(positions, sequences, 2**31 - 1)
     return np.array([int(w[-1]) + 1 if len(w) else 0 for w in checked])
+
+# %% ../../nbs/engine/reading.ipynb #736e5029
+def blank_codes(
+    sequences: Sequences, # Codes of states or symbols
+) -> Sequences:
+    "Codes of -1, as pandas writes what is missing, as observations without a value."
+    blank = sequences.values == -1
+    if not blank.any(): return sequences
+    return Sequences(np.where(blank, np.nan, sequences.values), sequences.offsets, missing=True)
+
+def read_for(
+    model: Any, # A posterior, which may know labels and columns, or a model, which does not
+    data: Data, # Observations, in any form that `read_sequences` takes
+) -> Sequences:
+    "Observations as the fit behind a posterior read its own."
+    if isinstance(data, Sequences): return data
+    about = getattr(model, "info", {})
+    known, labels = dict(about.get("reading", {})), about.get("labels")
+    if is_anndata(data) and "value" not in known:
+        raise ValueError("sequences: of AnnData a model does not know which columns to take; read "
+                         "them first, read_sequences(adata, value=..., order=...)[0]")
+    if not is_anndata(data) and not is_table(data): known = {k: known[k] for k in known
+                                                             if k == "missing"}
+    sequences, found = read_sequences(data, labels=labels, **known)
+    if found is not None and labels is None:
+        raise ValueError(f"sequences: are labels such as {found[0]!r}, but a model knows states "
+                         "and symbols by number; pass the posterior of fit, which knows its "
+                         "labels, or read them by read_sequences(data, labels=[...])[0], with the "
+                         "labels in the order of their numbers")
+    coded = "missing" in known and getattr(model, "family", None) == "categorical"
+    return blank_codes(sequences) if coded and found is None else sequences
