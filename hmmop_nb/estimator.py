@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .engine.checks import Data, Numbers, Seed
+from .engine.checks import Data, Numbers, Seed, as_array, as_dict, as_items, whole
 from .engine.posterior import Posterior
 from .engine.problem import Prior
 from .engine.reading import anndata_table, read_sequences, read_table
@@ -31,16 +31,19 @@ def is_table(data: Data) -> bool:
 def is_flat(X: Data) -> bool:
     "Whether data are one array of numbers or labels rather than a list of sequences."
     if isinstance(X, np.ndarray): return X.dtype.kind != "O"
-    return len(X) > 0 and all(np.ndim(x) == 0 for x in X)
+    return len(X) > 0 and all(np.isscalar(x) or np.shape(as_array(x, "X")) == () for x in X)
 
 def as_data(X: Data, lengths: "Numbers | None") -> Data:
     "Data in a form that `read_sequences` takes."
     if lengths is not None:
-        values = np.asarray(X)
+        values = as_array(X, "X")
+        if not values.ndim: raise ValueError("X: expected all observations, got a single one")
         if values.ndim == 2 and values.shape[1] == 1: values = values[:, 0]
-        places = Sequences.from_lengths(np.arange(len(X)), lengths)
+        places = Sequences.from_lengths(np.arange(len(values)), lengths)
         return [values[part] for part in places]
-    if isinstance(X, Sequences) or is_table(X) or not is_flat(X): return X
+    if isinstance(X, Sequences) or is_table(X): return X
+    if not isinstance(X, np.ndarray): X = as_items(X, "X", "observations, or a list of sequences")
+    if not is_flat(X): return X
     if np.ndim(X) == 2 and np.shape(X)[1] != 1:
         raise ValueError(f"X: has {np.shape(X)[1]} columns, but observations are single numbers; "
                          "pass one column, or a list of sequences")
@@ -81,8 +84,13 @@ def fit(
 ) -> "GapHMM": # The estimator itself
     "Learn the model; returns the estimator."
     own = self.get_params()
-    options = own.pop("options") or {}
-    if self.method == "em":
+    options = own.pop("options")
+    options = {} if options is None else as_dict(options, "options")
+    for name in options:
+        if name in inspect.signature(front_door).parameters:
+            raise ValueError(f"options: {name!r} is no option of a method; pass it to GapHMM "
+                             "or to its fit")
+    if isinstance(self.method, str) and self.method == "em":
         for name in ("draws", "warmup", "chains"): own.pop(name)
     self.columns_ = dict(sequence=sequence, order=order, value=value)
     self.posterior_ = front_door(as_data(X, lengths), n_steps=n_steps, positions=positions,
@@ -174,6 +182,7 @@ def sample(
 ) -> tuple[np.ndarray, np.ndarray]: # `X` of shape `(n, 1)` and the states `(n,)` behind it
     "Draw observations as they would be seen, and the states behind them."
     check_fitted(self)
+    n_samples = whole(n_samples, "n_samples", 1)
     model = self.model_
     start = thin_start(model.start, model.T, model.psi)
     observed = HMMOP(thin(model.T, model.psi), start, model.emission, 0.)

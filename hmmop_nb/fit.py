@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .em import fit_em
-from .engine.checks import Data, Numbers, Seed, as_floats, as_n_steps
+from hmmop_nb.engine.checks import (
+    Data, Numbers, Seed, as_floats, as_n_steps, as_number, shown, switch, word
+)
 from .engine.posterior import Posterior, Summary
 from .engine.problem import Prior
 from .engine.random import as_key, as_rng
@@ -82,13 +84,11 @@ def choose_method(
     told: dict[str, Any], # What is known, by name
 ) -> tuple[str, str]: # The name of the method, and the reason
     "The method that makes most of what is known, or the one that was asked for."
-    if method == "auto":
+    if word(method, "method", ("auto", *METHODS)) == "auto":
         for candidate in METHODS.values():
             if any(need in told for need in candidate.needs):
                 return candidate.name, "since " + reason_of(candidate, told.get("psi"))
         raise ValueError(NOTHING_KNOWN)
-    if method not in METHODS:
-        raise ValueError(f"method: {method!r} is not one of {['auto', *METHODS]}")
     needs = METHODS[method].needs
     if needs and not any(need in told for need in needs):
         meant = ", or else ".join(KNOWLEDGE[need] for need in needs)
@@ -328,7 +328,7 @@ def as_candidates(candidates: Any) -> list[int]:
     else: numbers = list(candidates) if np.iterable(candidates) else ()
     if not len(numbers) or not all(is_whole(S) and S >= 1 for S in numbers):
         raise ValueError('n_states: expected a whole number, "auto" for 2 to 8, or numbers to '
-                         f"try such as range(2, 7), got {candidates!r}")
+                         f"try such as range(2, 7), got {shown(candidates)}")
     return sorted({int(S) for S in numbers})
 
 def split_sequences(
@@ -338,8 +338,8 @@ def split_sequences(
     seed: Seed, # For the split
 ) -> tuple[tuple, tuple | None]: # To fit, and held out or `None`: sequences and lengths
     "Sequences to fit and sequences held out, each with its lengths."
-    if not isinstance(share, (int, float)) or not 0 <= share < 1:
-        raise ValueError(f"held_out: expected a share between 0 and 1, got {share!r}")
+    if not 0 <= as_number(share, "held_out") < 1:
+        raise ValueError(f"held_out: expected a share between 0 and 1, got {shown(share)}")
     used = np.flatnonzero(sequences.lengths)
     if len(used) < 2 or not share: return (sequences, n_steps), None
     n_held = max(1, int(round(share * len(used))))
@@ -374,9 +374,10 @@ def choose_n_states(
     seed: Seed = None, # An int or a `Generator`, for the split and the starts
 ) -> StateChoice: # A table that prints itself, with the attributes `best` and `models`
     "Fit several numbers of states by EM and compare them."
-    if emission not in ("gaussian", "categorical", "poisson"):
-        raise ValueError("n_states: is to be chosen, but that needs emissions that are learned, "
-                         f"and emission is {emission!r:.40}; use one of the names")
+    if not isinstance(emission, str) or emission not in ("gaussian", "categorical", "poisson"):
+        raise ValueError("n_states, emission: the number of states is to be chosen, but that needs "
+                         f"emissions that are learned, and emission is {shown(emission, 40)}; use "
+                         "one of the names")
     sequences, _ = read_sequences(sequences)
     if n_steps is not None:
         n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
@@ -509,6 +510,7 @@ def fit(
     **options: Any, # Keywords of the chosen method alone, such as `variant` or `placement`
 ) -> Posterior: # Its `info` has `chosen`, and `labels` if there are any
     "Learn a chain from observations with gaps, by the method that makes most of what is known."
+    progress = switch(progress, "progress")
     told = dict(positions=positions, n_steps=n_steps, psi=psi)
     columns = dict(sequence=sequence, order=order, value=value)
     choice = choose(sequences, n_states, told, method, emission, columns, seed)

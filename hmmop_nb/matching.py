@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .engine.checks import Data, Numbers, Seed, whole
+from .engine.checks import Data, Numbers, Seed, whole, word
 from .engine.driver import run_chains
 from .engine.lattice import Match, as_walk, draw_matches, scaled_densities
 from .engine.messages import Paths, draw_paths, layout
@@ -221,8 +221,7 @@ PRESENT = LOG_DENSITY.replace("hidden", "with its present placement, hidden")
 
 def matching_sampler(problem, placement, inner):
     "The sampler for a way of placing."
-    if placement not in ("exact", "gibbs", "paper"):
-        raise ValueError(f'placement: expected "exact", "gibbs" or "paper", got {placement!r}')
+    word(placement, "placement", ("exact", "gibbs", "paper"))
     inner = whole(inner, "inner", 1)
     if placement == "exact": return MatchingSampler(problem)
     return LocalSampler(problem, placement, inner)

@@ -15,12 +15,13 @@ from numba import njit
 from scipy.special import ndtri
 
 from hmmop_nb.engine.checks import (
-    Data, Numbers, Seed, as_array, as_floats, as_n_steps, as_values, check_finite,
-    check_probabilities, check_psi, check_stochastic, check_visible, set_fields, whole
+    Data, Numbers, Seed, able, as_array, as_floats, as_n_steps, as_name, as_number,
+    as_values, as_wholes, check_probabilities, check_psi, check_stochastic, check_visible,
+    set_fields, shown, whole
 )
 from .engine.emissions import Categorical, Gaussian, Poisson
 from .engine.parallel import in_shares
-from .engine.random import Stream, as_key, as_rng, cumulative, invert, uniforms
+from .engine.random import Stream, as_key, as_rng, check_key, cumulative, invert, uniforms
 
 # %% auto #0
 __all__ = ['Sequences', 'as_sequences', 'BernoulliOmission', 'MarkovOmission', 'PerSequenceOmission', 'Trajectories', 'HMMOP',
@@ -35,7 +36,7 @@ def from_list(
     arrays: Iterable[Any], # One array of numbers per sequence; an empty one if nothing was seen
 ) -> "Sequences":
     "Sequences from a list of arrays."
-    if not hasattr(arrays, "__iter__"):
+    if not np.iterable(arrays):
         raise ValueError(f"sequences: expected a list of arrays, got {type(arrays).__name__}; "
                          "pass [values] for one sequence")
     arrays = list(arrays)
@@ -77,18 +78,27 @@ def from_table(
     order: str | None = None, # Column to sort by within a sequence; `None` keeps the order of rows
 ) -> "Sequences":
     "Sequences from a long table, in order of first appearance."
-    for name in filter(None, (sequence, value, order)):
-        if name not in table:
-            raise ValueError(f"table: has no column {name!r}; it has {list(table)}")
-    names = np.atleast_1d(np.asarray(table[sequence]))
-    values = np.atleast_1d(np.asarray(table[value]))
+    for what, name in dict(sequence=sequence, value=value, order=order).items():
+        if what == "order" and name is None: continue
+        if as_name(name, what) not in able(table, "table", "keys", "a data frame or a dict"):
+            raise ValueError(f"table: has no column {shown(name)}; it has {shown(list(table))}")
+    names = np.atleast_1d(as_array(table[sequence], "sequence", "a name for each row"))
+    values = np.atleast_1d(as_array(table[value], "value"))
     if len(names) != len(values) or not len(names):
         raise ValueError(f"table: {len(names)} sequence names and {len(values)} values; "
                          "pass equally long, non-empty columns")
-    _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))[inverse]
-    within = np.arange(len(names)) if order is None else np.asarray(table[order])
-    rows = np.lexsort((within, rank))
+    within = np.arange(len(names))
+    if order is not None: within = as_array(table[order], "order", "a number for each row")
+    if names.ndim != 1 or within.shape != names.shape:
+        raise ValueError(f"table: columns have the shapes {names.shape}, {values.shape} and "
+                         f"{within.shape}; pass equally long, one-dimensional columns")
+    try:
+        _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
+        rank = np.argsort(np.argsort(first))[inverse]
+        rows = np.lexsort((within, rank))
+    except TypeError: # numbers beside words, or objects
+        raise ValueError("table: a column holds things that have no order among them; name "
+                         "sequences and their order by numbers, or by words") from None
     return Sequences(values[rows], offsets_of(np.bincount(rank)))
 
 # %% ../nbs/00_model.ipynb #91ac0d70
@@ -97,6 +107,7 @@ def locate(
     i: int, # Place among all values
 ) -> tuple[int, int]: # Number of its sequence, and its place there
     "The sequence that holds value `i`, and its place there."
+    i = whole(i, "i", 0)
     s = int(np.searchsorted(self.offsets, i, side="right")) - 1
     return s, int(i - self.offsets[s])
 
@@ -113,8 +124,8 @@ class Sequences:
     locate = locate
 
     def __init__(self, values: Numbers, offsets: Numbers):
-        offsets = np.ascontiguousarray(offsets, np.int64)
-        if offsets.ndim != 1 or not len(offsets) or offsets[0] or (np.diff(offsets) < 0).any():
+        offsets = as_wholes(offsets, "offsets", most=2**53)
+        if not len(offsets) or offsets[0] or (np.diff(offsets) < 0).any():
             raise ValueError("offsets: must begin with 0 and never decrease")
         set_fields(self, offsets=offsets)
         def place(i): return "sequence {}, observation {}".format(*self.locate(i))
@@ -186,10 +197,15 @@ def uniforms_share(share, shares, offsets, key, stream, u):
         for t in range(offsets[i + 1] - offsets[i]):
             u[offsets[i] + t] = uniforms(key, stream, 0, i, t)[0]
 
+def check_states(states):
+    "Latent states of walks: `Sequences` of whole numbers."
+    if isinstance(states, Sequences) and states.values.dtype.kind == "i": return states
+    raise ValueError(f"states: expected Sequences of state numbers, got {shown(states)}")
+
 def visit_uniforms(offsets, key, stream):
     "One uniform number for each visit."
     u = np.empty(offsets[-1])
-    in_shares(uniforms_share, offsets, key, int(stream), u, most=len(offsets) - 1)
+    in_shares(uniforms_share, offsets, check_key(key), int(stream), u, most=len(offsets) - 1)
     return u
 
 # %% ../nbs/00_model.ipynb #de85be45
@@ -207,6 +223,7 @@ class BernoulliOmission:
         key: np.uint64, # From `as_key`
     ) -> np.ndarray: # One bool for each visit
         "Whether each visit is seen."
+        states = check_states(states)
         u = visit_uniforms(states.offsets, key, Stream.OMISSION)
         if len(self.psi) == 1: return u >= self.psi[0]
         if len(states.values) and states.values.max() >= len(self.psi):
@@ -224,10 +241,6 @@ def markov_share(share, shares, offsets, key, keep, stay, back, seen):
             here = uniforms(key, OMISSION, 0, i, t)[0] < p
             seen[offsets[i] + t] = here
             p = stay if here else back
-
-def as_number(value, name):
-    "A single finite number."
-    return float(check_finite(as_floats(value, name).reshape(()), name))
 
 # %% ../nbs/00_model.ipynb #16926a1c
 @dataclass(frozen=True, eq=False)
@@ -257,6 +270,7 @@ class MarkovOmission:
         key: np.uint64, # From `as_key`
     ) -> np.ndarray: # One bool for each visit
         "Whether each visit is seen."
+        states, key = check_states(states), check_key(key)
         seen = np.empty(len(states.values), np.bool_)
         stay, back = self.rates().values()
         in_shares(markov_share, states.offsets, key, self.keep, stay, back, seen, most=len(states))
@@ -285,6 +299,7 @@ class PerSequenceOmission:
         key: np.uint64, # From `as_key`
     ) -> np.ndarray: # `(n_sequences,)`
         "The omission probability of each sequence."
+        n_sequences = whole(n_sequences, "n_sequences", 0)
         u = visit_uniforms(np.arange(n_sequences + 1), key, Stream.QUALITY)
         return np.clip(self.mean + self.sd * ndtri(u), self.low, self.high)
 
@@ -293,6 +308,7 @@ class PerSequenceOmission:
         key: np.uint64, # From `as_key`
     ) -> np.ndarray: # One bool for each visit
         "Whether each visit is seen."
+        states = check_states(states)
         psi = np.repeat(self.draw(len(states), key), states.lengths)
         return visit_uniforms(states.offsets, key, Stream.OMISSION) >= psi
 
@@ -325,7 +341,7 @@ def sample(
     if omission is None: omission = BernoulliOmission(self.psi)
     if not hasattr(omission, "seen"):
         raise ValueError("omission: expected an omission process such as MarkovOmission(keep, "
-                         f"epsilon), got {omission!r:.60}; leave it out for the model's own")
+                         f"epsilon), got {shown(omission)}; leave it out for the model's own")
     key = as_key(seed)
     n_steps = as_n_steps(n_steps, n_sequences, at_least=1)
     offsets = offsets_of(n_steps)
@@ -345,9 +361,9 @@ def log_joint(
     observations: Numbers, # The observations, `(K,)`
 ) -> float:
     "Log density of a walk, its kept positions and its observations together."
-    states = np.asarray(states, int)
-    positions = np.asarray(positions, int)
-    observations = np.asarray(observations)
+    states = as_wholes(states, "states", most=self.n_states - 1)
+    positions = as_wholes(positions, "positions")
+    observations = self.emission.check(observations, "observations")
     if len(positions) != len(observations):
         raise ValueError(f"positions: {len(positions)} of them for {len(observations)} "
                          "observations; pass one each")
@@ -386,7 +402,7 @@ class HMMOP:
         if start.shape != (S,):
             raise ValueError(f"start: expected {S} entries, one for each row of T, "
                              f"got shape {start.shape}")
-        n_states = getattr(emission, "n_states", "no")
+        n_states = "no" if isinstance(emission, type) else getattr(emission, "n_states", "no")
         if n_states != S:
             raise ValueError(f"emission: has {n_states} states, but T has {S}; they must agree")
         psi = check_psi(psi, S)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from .checks import Seed, whole
+from .checks import Seed, as_number, as_path, shown, switch, whole
 from .files import FORMAT_VERSION, as_plain, read_npz, write_npz
 from .posterior import Posterior, as_given, is_given
 from .random import as_key, chain_keys
@@ -284,9 +284,7 @@ def check_identity(path, stored, wanted):
 # %% ../../nbs/engine/driver.ipynb #40ea7f8c
 def check_path(path):
     "A checkpoint path that can be written to, cleared of what killed runs left beside it."
-    if not isinstance(path, (str, os.PathLike)):
-        raise ValueError(f"checkpoint: expected a file name, got {path!r:.60}")
-    path = Path(path)
+    path = as_path(path, "checkpoint")
     if not path.parent.is_dir():
         raise ValueError(f"checkpoint: there is no folder '{path.parent}'; make it first")
     if path.is_dir():
@@ -459,13 +457,15 @@ class Bar:
 # %% ../../nbs/engine/driver.ipynb #1b1b9963
 def as_schedule(draws, warmup, thin):
     "How long a run is, checked."
-    return Schedule(whole(draws, "draws", 1), whole(warmup, "warmup", 0), whole(thin, "thin", 1))
+    plan = Schedule(whole(draws, "draws", 1), whole(warmup, "warmup", 0), whole(thin, "thin", 1))
+    whole(plan.sweeps, "draws, warmup, thin", 1) # sweeps are counted with 32 bits
+    return plan
 
 def check_every(seconds):
     "Seconds between two checkpoints, checked."
-    if not isinstance(seconds, (int, float)) or not seconds >= 0:
+    if not as_number(seconds, "checkpoint_every") >= 0:
         raise ValueError("checkpoint_every: expected a number of seconds of at least 0, "
-                         f"got {seconds!r}")
+                         f"got {shown(seconds)}")
     return seconds
 
 # %% ../../nbs/engine/driver.ipynb #129785f0
@@ -483,7 +483,8 @@ def run_chains(
     settings: dict | None = None, # Further entries for `info`, in plain values
 ) -> Posterior:
     "Run a sampler and collect its draws in a `Posterior`."
-    plan, n_chains = as_schedule(draws, warmup, thin), whole(chains, "chains", 1)
+    plan, n_chains = as_schedule(draws, warmup, thin), whole(chains, "chains", 1, 10**6)
+    progress = switch(progress, "progress")
     info = dict(method=sampler.name) | as_plain(settings or {}, "settings") | plan._asdict()
     every = check_every(checkpoint_every) if checkpoint is not None else np.inf
     path = None if checkpoint is None else check_path(checkpoint)

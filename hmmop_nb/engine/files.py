@@ -45,6 +45,7 @@ def as_plain(
 ) -> Any:
     "The same value in types that JSON knows."
     if isinstance(value, (np.generic, np.ndarray)): value = value.tolist()
+    if name.count("[") > 50: raise ValueError(f"{name[:40]}…: is too deep, or holds itself")
     if value is None or isinstance(value, (bool, int, float, str)): return value
     if isinstance(value, (list, tuple)):
         return [as_plain(v, f"{name}[{i}]") for i, v in enumerate(value)]
