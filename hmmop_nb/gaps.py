@@ -880,8 +880,8 @@ def fit_gaps(
     "Learn a chain from observations with unknown gaps, knowing how often visits are omitted."
     if psi is None or isinstance(psi, str):
         raise ValueError(f"psi: expected the omission probability, got {shown(psi)}; give what is "
-                         "known of it and nan for the rest, or, with known lengths, use fit_matching, "
-                         "which can learn all of it")
+                         "known of it and nan for the rest, or, with known lengths, use "
+                         "fit_matching, which can learn all of it")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, start=start,
                    prior=prior, init=init)
     sampler = gaps_sampler(problem, variant, leaps, max_gap)

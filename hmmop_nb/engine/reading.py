@@ -60,7 +60,8 @@ def as_codes(
     for value in values:
         if value not in number:
             raise ValueError(f"sequences: {shown(value)} is not one of the {len(labels)} labels "
-                             "seen when fitting; leave out such observations or fit again with them")
+                             "seen when fitting; leave out such observations or fit again "
+                             "with them")
     return np.array([number[value] for value in values]), list(labels)
 
 # %% ../../nbs/engine/reading.ipynb #b65cfb25
