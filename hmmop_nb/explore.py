@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .engine.checks import Numbers, check_psi, check_stochastic, word
+from .engine.checks import Numbers, check_psi, check_stochastic, shown
 from .engine.plot import METHOD_COLORS, plot_matrix, plot_omission
 from .engine.posterior import Posterior
 from .fit import fit
@@ -213,7 +213,9 @@ EXPLORERS = {
 
 def find_explorer(name: str) -> Explorer:
     "An explorer by its name."
-    return EXPLORERS[word(name, "name", EXPLORERS)]
+    if not isinstance(name, str) or name not in EXPLORERS:
+        raise ValueError(f"name: {shown(name)} is not one of {list(EXPLORERS)}")
+    return EXPLORERS[name]
 
 # %% ../nbs/11_explore.ipynb #7e727057
 def explore(

@@ -16,7 +16,7 @@ import numpy as np
 
 from .em import fit_em
 from hmmop_nb.engine.checks import (
-    Data, Numbers, Seed, as_floats, as_n_steps, as_number, shown, switch, word
+    Data, Numbers, Seed, as_floats, as_items, as_n_steps, as_number, shown, switch, whole, word
 )
 from .engine.posterior import Posterior, Summary
 from .engine.problem import Prior
@@ -84,7 +84,9 @@ def choose_method(
     told: dict[str, Any], # What is known, by name
 ) -> tuple[str, str]: # The name of the method, and the reason
     "The method that makes most of what is known, or the one that was asked for."
-    if word(method, "method", ("auto", *METHODS)) == "auto":
+    if not isinstance(method, str) or method not in ("auto", *METHODS):
+        raise ValueError(f"method: {shown(method)} is not one of {['auto', *METHODS]}")
+    if method == "auto":
         for candidate in METHODS.values():
             if any(need in told for need in candidate.needs):
                 return candidate.name, "since " + reason_of(candidate, told.get("psi"))
@@ -189,8 +191,7 @@ def score(
     per: str = "observation", # or `"sequence"`
 ) -> float: # Higher is better
     "Mean log-likelihood."
-    if per not in ("observation", "sequence"):
-        raise ValueError(f'per: is {per!r}, but must be "observation" or "sequence"')
+    word(per, "per", ("observation", "sequence"))
     sequences = as_sequences(sequences)
     n = len(sequences.values) if per == "observation" else len(sequences)
     if not n:
@@ -222,12 +223,14 @@ def n_parameters(
     known_zeros: bool = False, # Zeros of `T`, `start` and `probs` were imposed, not learned
 ) -> int:
     "Number of free parameters."
+    if not isinstance(model, (HMMOP, Posterior)):
+        raise ValueError(f"model: expected an HMMOP or a Posterior, got {type(model).__name__}")
     model = model if isinstance(model, HMMOP) else model.model()
-    learned = set(learned)
-    unknown = learned - {"T", "start", "emission"}
-    if unknown:
-        raise ValueError(f'learned: {sorted(unknown)[0]!r} is none of "T", "start", "emission"')
-    total = int(n_psi)
+    learned = as_items(learned, "learned", "a list of names")
+    for name in learned:
+        if not isinstance(name, str) or name not in ("T", "start", "emission"):
+            raise ValueError(f'learned: {shown(name)} is none of "T", "start", "emission"')
+    total, known_zeros = whole(n_psi, "n_psi", 0), switch(known_zeros, "known_zeros")
     if "T" in learned: total += free_entries(model.T, known_zeros)
     if "start" in learned: total += free_entries(model.start, known_zeros)
     if "emission" in learned: total += emission_parameters(model.emission, known_zeros)
@@ -294,6 +297,10 @@ def compare(
         raise ValueError("held_out_steps: give latent lengths for both data sets or for none, or "
                          "their likelihoods mean different things")
     several = list(models.values())
+    for name, model in models.items():
+        if not isinstance(model, (HMMOP, Posterior)):
+            raise ValueError(f"models: {shown(name)} is no HMMOP or Posterior, but "
+                             f"{shown(model)}")
     data = (sequences, n_steps)
     columns = dict(name=[str(name) for name in models])
     columns["parameters"] = [n_parameters(m, **counting) for m in several]

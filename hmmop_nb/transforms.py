@@ -26,7 +26,9 @@ def _psi_rows(psi, T, name="psi", below_one=False):
     "Omission probabilities for the states of `T`, `(..., S)`; one for all is spread over them."
     psi = as_floats(psi, name)
     S = T.shape[-1]
-    if psi.ndim > 16: raise ValueError(f"{name}: has {psi.ndim} axes, more than a stack needs")
+    if psi.ndim > 16 or not psi.size:
+        raise ValueError(f"{name}: expected a number, one per state, or a stack of these, got "
+                         f"shape {psi.shape}")
     if psi.ndim and psi.shape[-1] not in (1, S):
         raise ValueError(f"{name}: expected a number or one entry for each of {S} states on the "
                          f"last axis, got shape {psi.shape}")

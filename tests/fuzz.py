@@ -21,10 +21,11 @@ os.environ.setdefault("MPLBACKEND", "agg")
 import numpy as np
 
 import hmmop_nb as hm
-from hmmop_nb import em, estimator, gaps, inference, psi, transforms
+from hmmop_nb import em, gaps, inference, transforms
 from hmmop_nb.engine import reading
 from hmmop_nb.lab import chains
 
+fit = sys.modules["hmmop_nb.fit"] # whose name the function has taken
 LONGEST = 60 # seconds for one call, which may have to compile; more is a hang
 
 
@@ -82,6 +83,31 @@ class Strange:
     def __repr__(self): raise RuntimeError("no text")
 
 
+def masked_list(): return [np.ma.array([.1, 3.], mask=[False, True])]
+
+
+def missing_label():
+    x = np.empty(2, object)
+    x[:] = ["a", nan]
+    return [x]
+
+
+def frame(**columns):
+    import pandas
+    return pandas.DataFrame(columns)
+
+
+def twin_columns():
+    table = frame(sequence=[0, 1], a=[1., 2.], b=[1., 2.])
+    table.columns = ["sequence", "value", "value"]
+    return table
+
+
+def not_available():
+    import pandas
+    return [["a", pandas.NA]]
+
+
 VALUES = {
     "None": lambda: None, "text": lambda: "abc", "empty text": lambda: "", "digits": lambda: "0.5", "NUL": lambda: "\0",
     "nan": lambda: nan, "inf": lambda: inf, "-inf": lambda: -inf, "-1": lambda: -1, "0": lambda: 0, "-.5": lambda: -.5,
@@ -106,6 +132,10 @@ VALUES = {
     "read-only": frozen, "masked": lambda: np.ma.array(np.full((2, 2), .5), mask=[[0, 1], [0, 0]]),
     "all masked": lambda: np.ma.masked_all(2), "nan matrix": lambda: np.full((2, 2), nan),
     "huge matrix": lambda: np.full((2, 2), 1e308), "negative matrix": lambda: np.array([[2., -1.], [.5, .5]]),
+    "frame": lambda: frame(a=[1]), "empty frame": lambda: frame(sequence=[], value=[]), "twin columns": twin_columns,
+    "frame of texts": lambda: frame(sequence=["a", None], value=["b", "c"]), "series": lambda: frame(a=[.5, .5])["a"],
+    "masked list": masked_list, "missing label": missing_label, "NA": not_available,
+    "identity": lambda: np.eye(2), "zeros": lambda: np.zeros((2, 2)), "half": lambda: .5, "one": lambda: 1.,
     "structured": lambda: np.zeros(2, [("a", float), ("b", int)]), "view of one": lambda: np.broadcast_to(.5, (10**6,)),
 }
 
@@ -271,6 +301,12 @@ def fits():
             only=("n_steps", "positions", "sequence", "order", "value")),
         Target("choose_n_states", hm.choose_n_states, dict(
             sequences=LISTS, candidates=[1], psi=.4, n_steps=None, emission="gaussian", held_out=.2, restarts=0, seed=1)),
+        Target("fit.score", fit.score, dict(model=MODEL, sequences=LISTS, n_steps=None, per="sequence")),
+        Target("fit.n_parameters", fit.n_parameters, dict(model=MODEL, learned=("T",), n_psi=0, known_zeros=False)),
+        Target("fit.aic", fit.aic, dict(model=MODEL, sequences=LISTS, n_steps=None)),
+        Target("fit.bic", fit.bic, dict(model=MODEL, sequences=LISTS, n_steps=None)),
+        Target("fit.compare", fit.compare, dict(
+            models=dict(a=MODEL), sequences=LISTS, n_steps=None, held_out=LISTS, held_out_steps=None)),
         Target("em.standard_errors", em.standard_errors, dict(fitted=fitted_em(), sequences=LISTS, emission=None, least=.5)),
     ]
 

@@ -14,9 +14,9 @@ MACHINERY = """inference.label_probabilities inference.best_match inference.best
 gaps.ObservedChain gaps.observed_chain gaps.Latent gaps.expected_latent gaps.Target gaps.Tuning gaps.first_tuning gaps.bridge_counts
 gaps.GapTables gaps.gap_tables gaps.Gaps gaps.draw_gaps gaps.Update gaps.collapsed_update gaps.draw_concentration gaps.GapsSampler
 gaps.AugmentedSampler gaps.CollapsedState gaps.CollapsedInfo gaps.CollapsedSampler gaps.PaperState gaps.PaperInfo gaps.share_of_gaps
-gaps.PaperSampler gaps.gaps_sampler psi.Identifiability reading.anndata_table""".split()
+gaps.PaperSampler gaps.gaps_sampler psi.Identifiability reading.anndata_table fit.Comparison fit.StateChoice""".split()
 MODULES = dict(transforms=hm.transforms, inference=hm.inference, gaps=hm.gaps, em=hm.em, psi=hm.psi, plot=hm.plot, chains=hm.chains,
-               reading=hm.engine.reading)
+               reading=hm.engine.reading, fit=fuzz.fit)
 
 
 @pytest.fixture(autouse=True, scope="module")

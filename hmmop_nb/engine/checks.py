@@ -247,8 +247,10 @@ def as_wholes(
     name: str, # What to call it in an error
     least: int = 0, # The smallest number allowed
     most: int = COUNTED, # The largest one
-) -> np.ndarray: # `(n,)` int64, a copy
+) -> np.ndarray: # `(n,)` int64
     "A list of whole numbers between two bounds."
+    if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and x.ndim == 1 and x.size:
+        if x.min() >= least and x.max() <= most: return np.ascontiguousarray(x, np.int64)
     numbers = as_floats(x, name)
     if numbers.ndim != 1:
         raise ValueError(f"{name}: expected a list of whole numbers, got shape {numbers.shape}")

@@ -37,10 +37,11 @@ def is_text(x: Any) -> bool:
 # %% ../../nbs/engine/reading.ipynb #39643985
 def labels_of(column: Any, values: list) -> list:
     "The labels that occur, in the order of the categories if the column has some."
-    try: used = set(values)
-    except TypeError:
-        raise ValueError("sequences: expected numbers or labels, got lists or other objects; "
-                         "pass one label per observation") from None
+    strange = [x for x in values if not isinstance(x, (str, int, float, type(None)))]
+    if strange:
+        raise ValueError(f"sequences: expected numbers or labels, got {shown(strange[0])}; pass "
+                         "one word or number per observation")
+    used = set(values)
     categories = getattr(getattr(column, "cat", None), "categories", None)
     if categories is None: return sorted(used, key=str)
     return [label for label in categories.tolist() if label in used]
