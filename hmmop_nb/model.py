@@ -363,7 +363,7 @@ def log_joint(
     "Log density of a walk, its kept positions and its observations together."
     states = as_wholes(states, "states", most=self.n_states - 1)
     positions = as_wholes(positions, "positions")
-    observations = self.emission.check(observations, "observations")
+    observations = as_values(observations, "observations")
     if len(positions) != len(observations):
         raise ValueError(f"positions: {len(positions)} of them for {len(observations)} "
                          "observations; pass one each")
