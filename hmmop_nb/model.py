@@ -16,8 +16,8 @@ from scipy.special import ndtri
 
 from hmmop_nb.engine.checks import (
     Data, Numbers, Seed, able, as_array, as_floats, as_n_steps, as_name, as_number,
-    as_values, as_wholes, check_probabilities, check_psi, check_stochastic, check_visible,
-    set_fields, shown, whole
+    as_values, as_wholes, check_probabilities, check_psi, check_room, check_stochastic,
+    check_visible, set_fields, shown, whole
 )
 from .engine.emissions import Categorical, Gaussian, Poisson
 from .engine.parallel import in_shares
@@ -300,6 +300,7 @@ class PerSequenceOmission:
     ) -> np.ndarray: # `(n_sequences,)`
         "The omission probability of each sequence."
         n_sequences = whole(n_sequences, "n_sequences", 0)
+        check_room(4 * n_sequences, "n_sequences")
         u = visit_uniforms(np.arange(n_sequences + 1), key, Stream.QUALITY)
         return np.clip(self.mean + self.sd * ndtri(u), self.low, self.high)
 
@@ -343,7 +344,9 @@ def sample(
         raise ValueError("omission: expected an omission process such as MarkovOmission(keep, "
                          f"epsilon), got {shown(omission)}; leave it out for the model's own")
     key = as_key(seed)
+    check_room(6 * n_sequences, "n_sequences")
     n_steps = as_n_steps(n_steps, n_sequences, at_least=1)
+    check_room(8 * int(n_steps.sum()), "n_steps") # walk, values, what is seen, and steps between
     offsets = offsets_of(n_steps)
     states = Sequences(walk(self.start, self.T, offsets, key), offsets)
     values = self.emission.sample(states.values, as_rng(key))

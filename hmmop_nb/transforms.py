@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hmmop_nb.engine.checks import (
-    Numbers, as_floats, as_number, check_finite, check_probabilities, check_psi,
+    COUNTED, Numbers, as_floats, as_number, check_finite, check_probabilities, check_psi,
     check_stochastic, check_visible, first_place, switch, whole
 )
 from .engine.plot import plot_matrix
@@ -198,7 +198,8 @@ def thin_finite(
     "Observed transitions in finite sequences: the cut series, or with `start` the pooled law."
     T = check_stochastic(T)
     psi = _psi_rows(psi, T)
-    n_steps = whole(n_steps, "n_steps", 2) # or there is no transition
+    longest = COUNTED if start is None else 10**6 # the pooled law takes one step after the other
+    n_steps = whole(n_steps, "n_steps", 2, longest) # or there is no transition
     if start is None: A = _cut_series(T, psi, n_steps - 1)
     else: A = _pooled(T, psi, n_steps, _start_rows(start, T))
     total = A.sum(-1, keepdims=True)

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 # %% auto #0
-__all__ = ['Seed', 'Numbers', 'Data', 'COUNTED', 'MOST_STATES', 'MOST', 'shown', 'whole', 'word', 'switch', 'as_path', 'as_dict',
-           'as_items', 'as_name', 'able', 'as_array', 'in_brackets', 'as_values', 'as_floats', 'as_number',
-           'first_place', 'not_negative', 'positive', 'check_finite', 'as_wholes', 'check_probabilities',
+__all__ = ['Seed', 'Numbers', 'Data', 'COUNTED', 'MOST_STATES', 'MOST', 'shown', 'whole', 'check_room', 'word', 'switch',
+           'as_path', 'as_dict', 'as_items', 'as_name', 'able', 'as_array', 'in_brackets', 'as_values', 'as_floats',
+           'as_number', 'first_place', 'not_negative', 'positive', 'check_finite', 'as_wholes', 'check_probabilities',
            'check_stochastic', 'check_psi', 'check_visible', 'as_n_steps', 'set_fields']
 
 # %% ../../nbs/engine/checks.ipynb #f0398037
@@ -51,6 +51,18 @@ def whole(
     if value > most:
         raise ValueError(f"{name}: is too large, {shown(value)}, but may be {most} at most")
     return int(value)
+
+# %% ../../nbs/engine/checks.ipynb #3c01c230
+def check_room(
+    numbers: int, # How many numbers of 8 bytes are needed at the same time
+    name: str, # What to call the argument in an error
+) -> None:
+    "Refuse what will not fit into the memory of this machine."
+    try: room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError): return # not every system says
+    if 8 * int(numbers) > room > 0:
+        raise ValueError(f"{name}: is too large, since {8 * int(numbers) / 2**30:.3g} GiB would be "
+                         f"needed, and there are {room / 2**30:.3g} GiB of memory; do it in parts")
 
 # %% ../../nbs/engine/checks.ipynb #8908a2d4
 def word(
