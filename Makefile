@@ -67,11 +67,11 @@ $(VENV)/numeric.ready: settings.ini | $(BIN)/python
 	  { $(ENSUREPIP); $(BIN)/python -m pip $(INSTALL) $(NUMERIC) >$(VENV)/pip.log 2>&1; } || $(NO_PIP)
 	@touch $@
 
-# the package with an extra of settings.ini
+# the package with an extra of settings.ini, in the versions with which the suite passes; the demo takes whatever suits its Python
 $(VENV)/%.ready: settings.ini setup.py | $(BIN)/python
 	@echo "setting up .venv ($*), once"
 	@$(ENSUREPIP)
-	@$(BIN)/python -m pip $(INSTALL) -e ".[$*]" >$(VENV)/pip.log 2>&1 || $(NO_PIP)
+	@$(BIN)/python -m pip $(INSTALL) -c tools/constraints.txt -e ".[$*]" >$(VENV)/pip.log 2>&1 || $(NO_PIP)
 	@touch $@
 $(VENV)/docs.ready: $(VENV)/dev.ready
 

@@ -6,6 +6,7 @@
 """
 __version__ = "0.1.0"
 
+from .engine import kernels # before any kernel is defined
 from . import engine, lab
 from .engine import plot
 from .engine.driver import SamplingWarning

@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numba import njit
 
-from .engine.checks import Data, Numbers, Seed, whole
+from .engine.checks import Data, Numbers, Seed, as_number, switch, whole
 from .engine.driver import warn_user
 from .engine.emissions import NO_SYMBOL, has_value, log_rows, with_values
 from .engine.lattice import as_walk, expected_matches, explain_impossible, scaled_densities
@@ -481,6 +481,8 @@ def fit_em(
     progress: bool = False, # Show a progress bar
 ) -> Posterior: # One chain with one draw
     "Maximum likelihood, or the highest point of the posterior, by exact EM."
+    tol, max_iter = as_number(tol, "tol"), whole(max_iter, "max_iter", 1)
+    progress = switch(progress, "progress")
     problem = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi,
                           n_steps=n_steps, start=start, prior=prior, init=init))
     starts, climbs = choose_starts(problem, whole(restarts, "restarts", 0), as_key(seed)), []
@@ -590,6 +592,8 @@ def information(problem, parts, ways):
 # %% ../nbs/06_em.ipynb #1dd377b9
 def problem_of(fitted, sequences, emission):
     "The problem that a fit by `fit_em` solved, and its answer."
+    if not isinstance(fitted, Posterior):
+        raise ValueError(f"fitted: expected a fit by fit_em, got {type(fitted).__name__}")
     info = fitted.info
     if info.get("method") != "em":
         raise ValueError(f"fitted: comes from {info.get('method', 'elsewhere')!r}; standard errors "
@@ -637,6 +641,7 @@ def standard_errors(
     least: float = .5, # Entries that stand for fewer expected transitions count as zero
 ) -> dict[str, np.ndarray]: # Shaped like the parameters, `nan` at the boundary; and `T_upper`
     "Standard errors of an estimate by `fit_em`, from the observed information."
+    least = as_number(least, "least")
     problem, theta = problem_of(fitted, sequences, emission)
     parts, counts = as_parts(problem, theta), expectations(problem, theta).counts
     slopes, ways = slopes_at(problem, theta, counts)["T"], directions(problem, parts, counts, least)

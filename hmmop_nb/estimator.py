@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .engine.checks import Data, Numbers, Seed
+from .engine.checks import Data, Numbers, Seed, as_array, as_dict, as_items, whole
 from .engine.driver import warn_user
 from .engine.posterior import Posterior
 from .engine.problem import Prior
@@ -32,7 +32,7 @@ def is_table(data: Data) -> bool:
 def is_flat(X: Data) -> bool:
     "Whether data are one array of numbers or labels rather than a list of sequences."
     if isinstance(X, np.ndarray): return X.dtype.kind != "O"
-    return len(X) > 0 and all(np.ndim(x) == 0 for x in X)
+    return len(X) > 0 and all(np.isscalar(x) or np.shape(as_array(x, "X")) == () for x in X)
 
 def as_column(X: Data) -> np.ndarray:
     "All observations in one array; masks and missing labels are kept."
@@ -42,7 +42,7 @@ def as_column(X: Data) -> np.ndarray:
 
 def check_lengths(X: Data, lengths: "Numbers") -> None:
     "Refuse what scikit-learn calls y in the place of lengths."
-    if hasattr(lengths, "__len__") and len(lengths) == len(X) > 1:
+    if np.ndim(as_array(lengths, "lengths")) == 1 and len(lengths) == len(X) > 1:
         raise ValueError(f"lengths: has one entry for each of the {len(X)} entries of X, like the "
                          "targets y of scikit-learn, of which this model makes no use; give the "
                          "length of each sequence, or nothing if X is a list of sequences")
@@ -50,11 +50,14 @@ def check_lengths(X: Data, lengths: "Numbers") -> None:
 def as_data(X: Data, lengths: "Numbers | None") -> Data:
     "Data in a form that `read_sequences` takes."
     if lengths is not None:
+        X = X if isinstance(X, np.ndarray) else as_items(X, 'X', 'observations')
         check_lengths(X, lengths)
         values = as_column(X)
         places = Sequences.from_lengths(np.arange(len(X)), lengths)
         return [values[part] for part in places]
-    if isinstance(X, Sequences) or is_table(X) or not is_flat(X): return X
+    if isinstance(X, Sequences) or is_table(X): return X
+    if not isinstance(X, np.ndarray): X = as_items(X, "X", "observations, or a list of sequences")
+    if not is_flat(X): return X
     if np.ndim(X) == 2 and np.shape(X)[1] != 1:
         raise ValueError(f"X: has {np.shape(X)[1]} columns, but observations are single numbers; "
                          "pass one column, or a list of sequences")
@@ -85,7 +88,8 @@ class Fitted:
 def refuse_idle(method: str, **told: Any) -> None:
     "Refuse what the method that was asked for would not use."
     for name, value in told.items():
-        if method == "auto" or method not in METHODS or value is None: continue
+        if not isinstance(method, str) or value is None: continue
+        if method == "auto" or method not in METHODS: continue
         if name not in METHODS[method].uses:
             raise ValueError(f'{name}: method="{method}" makes no use of it; pass method="auto", '
                              "which takes the method that does, to GapHMM")
@@ -103,9 +107,14 @@ def fit(
 ) -> "GapHMM": # The estimator itself
     "Learn the model; returns the estimator."
     own = self.get_params()
-    options = own.pop("options") or {}
+    options = own.pop("options")
+    options = {} if options is None else as_dict(options, "options")
+    for name in options:
+        if name in inspect.signature(front_door).parameters:
+            raise ValueError(f"options: {name!r} is no option of a method; pass it to GapHMM "
+                             "or to its fit")
     refuse_idle(self.method, n_steps=n_steps, positions=positions)
-    if self.method == "em":
+    if isinstance(self.method, str) and self.method == "em":
         for name in ("draws", "warmup", "chains"): own.pop(name)
     self.columns_ = dict(sequence=sequence, order=order, value=value)
     self.posterior_ = front_door(as_data(X, lengths), n_steps=n_steps, positions=positions,
@@ -204,6 +213,7 @@ def sample(
 ) -> tuple[np.ndarray, np.ndarray]: # `X` of shape `(n, 1)` and the states `(n,)` behind it
     "Draw observations as they would be seen, and the states behind them."
     check_fitted(self)
+    n_samples = whole(n_samples, "n_samples", 1)
     model = self.model_
     start = thin_start(model.start, model.T, model.psi)
     observed = HMMOP(thin(model.T, model.psi), start, model.emission, 0.)

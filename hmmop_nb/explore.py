@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .engine.checks import Numbers, check_psi, check_stochastic
+from .engine.checks import Numbers, check_psi, check_stochastic, shown
 from .engine.plot import METHOD_COLORS, plot_matrix, plot_omission
 from .engine.posterior import Posterior
 from .fit import fit
@@ -213,8 +213,8 @@ EXPLORERS = {
 
 def find_explorer(name: str) -> Explorer:
     "An explorer by its name."
-    if name not in EXPLORERS:
-        raise ValueError(f"name: {name!r} is not one of {list(EXPLORERS)}")
+    if not isinstance(name, str) or name not in EXPLORERS:
+        raise ValueError(f"name: {shown(name)} is not one of {list(EXPLORERS)}")
     return EXPLORERS[name]
 
 # %% ../nbs/11_explore.ipynb #7e727057

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .em import fit_em
-from .engine.checks import Data, Numbers, Seed, as_floats, as_n_steps, whole
+from hmmop_nb.engine.checks import (
+    Data, Numbers, Seed, as_floats, as_items, as_n_steps, as_number, shown, switch, whole, word
+)
 from .engine.driver import warn_user
 from .engine.emissions import check_table, has_value
 from .engine.files import as_plain
@@ -90,13 +92,13 @@ def choose_method(
     told: dict[str, Any], # What is known, by name
 ) -> tuple[str, str]: # The name of the method, and the reason
     "The method that makes most of what is known, or the one that was asked for."
+    if not isinstance(method, str) or method not in ("auto", *METHODS):
+        raise ValueError(f"method: {shown(method)} is not one of {['auto', *METHODS]}")
     if method == "auto":
         for candidate in METHODS.values():
             if any(need in told for need in candidate.needs):
                 return candidate.name, "since " + reason_of(candidate, told.get("psi"))
         raise ValueError(NOTHING_KNOWN)
-    if method not in METHODS:
-        raise ValueError(f"method: {method!r} is not one of {['auto', *METHODS]}")
     needs = METHODS[method].needs
     if needs and not any(need in told for need in needs):
         meant = ", or else ".join(KNOWLEDGE[need] for need in needs)
@@ -217,8 +219,7 @@ def score(
     per: str = "observation", # or `"sequence"`
 ) -> float: # Higher is better
     "Mean log-likelihood."
-    if per not in ("observation", "sequence"):
-        raise ValueError(f'per: is {per!r}, but must be "observation" or "sequence"')
+    word(per, "per", ("observation", "sequence"))
     sequences = read_for(model, sequences)
     n = len(sequences.values) if per == "observation" else len(sequences)
     if not n:
@@ -250,12 +251,14 @@ def n_parameters(
     known_zeros: bool = False, # Zeros of `T`, `start` and `probs` were imposed, not learned
 ) -> int:
     "Number of free parameters."
+    if not isinstance(model, (HMMOP, Posterior)):
+        raise ValueError(f"model: expected an HMMOP or a Posterior, got {type(model).__name__}")
     model = model if isinstance(model, HMMOP) else model.model()
-    learned = set(learned)
-    unknown = learned - {"T", "start", "emission"}
-    if unknown:
-        raise ValueError(f'learned: {sorted(unknown)[0]!r} is none of "T", "start", "emission"')
-    total = int(n_psi)
+    learned = as_items(learned, "learned", "a list of names")
+    for name in learned:
+        if not isinstance(name, str) or name not in ("T", "start", "emission"):
+            raise ValueError(f'learned: {shown(name)} is none of "T", "start", "emission"')
+    total, known_zeros = whole(n_psi, "n_psi", 0), switch(known_zeros, "known_zeros")
     if "T" in learned: total += free_entries(model.T, known_zeros)
     if "start" in learned: total += free_entries(model.start, known_zeros)
     if "emission" in learned: total += emission_parameters(model.emission, known_zeros)
@@ -318,6 +321,10 @@ def compare(
         raise ValueError("held_out_steps: give latent lengths for both data sets or for none, or "
                          "their likelihoods mean different things")
     several = list(models.values())
+    for name, model in models.items():
+        if not isinstance(model, (HMMOP, Posterior)):
+            raise ValueError(f"models: {shown(name)} is no HMMOP or Posterior, but "
+                             f"{shown(model)}")
     data = (sequences, n_steps)
     columns = dict(name=[str(name) for name in models])
     columns["parameters"] = [n_parameters(m, **counting) for m in several]
@@ -352,7 +359,7 @@ def as_candidates(candidates: Any) -> list[int]:
     else: numbers = list(candidates) if np.iterable(candidates) else ()
     if not len(numbers) or not all(is_whole(S) and S >= 1 for S in numbers):
         raise ValueError('n_states: expected a whole number, "auto" for 2 to 8, or numbers to '
-                         f"try such as range(2, 7), got {candidates!r}")
+                         f"try such as range(2, 7), got {shown(candidates)}")
     return sorted({int(S) for S in numbers})
 
 def split_sequences(
@@ -362,8 +369,8 @@ def split_sequences(
     seed: Seed, # For the split
 ) -> tuple[tuple, tuple | None]: # To fit, and held out or `None`: sequences and lengths
     "Sequences to fit and sequences held out, each with its lengths."
-    if not isinstance(share, (int, float)) or not 0 <= share < 1:
-        raise ValueError(f"held_out: expected a share between 0 and 1, got {share!r}")
+    if not 0 <= as_number(share, "held_out") < 1:
+        raise ValueError(f"held_out: expected a share between 0 and 1, got {shown(share)}")
     used = np.flatnonzero(sequences.lengths)
     if len(used) < 2 or not share: return (sequences, n_steps), None
     n_held = max(1, int(round(share * len(used))))
@@ -392,7 +399,7 @@ def emission_to_learn(emission: Any, sequences: Sequences, labels: list | None) 
         return "gaussian" if labels is None else "categorical"
     if not isinstance(emission, str) or emission not in ("gaussian", "categorical", "poisson"):
         raise ValueError("n_states: is to be chosen, but that needs emissions that are learned, "
-                         f"and emission is {emission!r:.40}; use one of the names")
+                         f"and emission is {shown(emission, 40)}; use one of the names")
     if labels is None or emission == "categorical": return emission
     raise ValueError(f"emission: {emission!r} needs numbers, but the observations are labels such "
                      f'as {labels[0]!r}; use "categorical"')
@@ -407,7 +414,7 @@ def prior_of_symbols(emission: str, sequences: Sequences, candidates: list[int])
 def check_judge(by: Any, rest: Any) -> None:
     "Refuse a criterion that is unknown or cannot be computed."
     if not isinstance(by, str) or by not in ("bic", "held_out"):
-        raise ValueError(f'by: is {by!r:.40}, but must be "bic" or "held_out"')
+        raise ValueError(f'by: is {shown(by, 40)}, but must be "bic" or "held_out"')
     if by == "held_out" and rest is None:
         raise ValueError("held_out: nothing is held out, so that it cannot decide; give a share "
                          "above 0 and at least two sequences")
@@ -678,6 +685,7 @@ def fit(
     **options: Any, # Keywords of the chosen method alone, such as `variant` or `placement`
 ) -> Posterior: # Its `info` has `chosen`, and `labels` if there are any
     "Learn a chain from observations with gaps, by the method that makes most of what is known."
+    progress = switch(progress, "progress")
     told = dict(positions=positions, n_steps=n_steps, psi=psi)
     read = dict(sequence=sequence, order=order, value=value, missing=missing)
     choice = choose(sequences, n_states, told, method, emission, start, prior, read, options, seed)

@@ -13,7 +13,8 @@ import numpy as np
 from numba import njit
 
 from hmmop_nb.engine.checks import (
-    Data, Numbers, Seed, check_psi, check_stochastic, check_visible, first_place, whole
+    Data, Numbers, Seed, check_psi, check_stochastic, check_visible, first_place, shown, whole,
+    word
 )
 from .engine.driver import ENOUGH, run_chains, unbearable_psi
 from .engine.lattice import explain_impossible
@@ -30,19 +31,20 @@ from .model import Sequences
 from .transforms import thin
 
 # %% auto #0
-__all__ = ['gap_law', 'Latent', 'expected_latent', 'bridge_counts', 'GapTables', 'gap_tables', 'Gaps', 'draw_gaps', 'GapsSampler',
-           'AugmentedSampler', 'FreeSampler', 'PaperState', 'PaperInfo', 'share_of_gaps', 'PaperSampler',
+__all__ = ['MOST_GAPS', 'gap_law', 'Latent', 'expected_latent', 'bridge_counts', 'GapTables', 'gap_tables', 'Gaps', 'draw_gaps',
+           'GapsSampler', 'AugmentedSampler', 'FreeSampler', 'PaperState', 'PaperInfo', 'share_of_gaps', 'PaperSampler',
            'gaps_sampler', 'fit_gaps']
 
 # %% ../nbs/04_gaps.ipynb #bedb946d
+MOST_GAPS = 10**5 # longest table of gaps
+
 def gap_law(
     T: Numbers, # Latent transition matrix `(S, S)`
     psi: Numbers, # Omission probability, a number or one per state
     max_gap: int, # Largest number of omitted visits to tabulate
 ) -> np.ndarray: # `(S, S, max_gap + 1)`: `P(d | i, j)`; what misses to one lies beyond `max_gap`
     "Law of the number of omitted visits between two observed neighbours in states `i` and `j`."
-    if not isinstance(max_gap, (int, np.integer)) or max_gap < 0:
-        raise ValueError(f"max_gap: is {max_gap!r}, but must be a whole number of at least 0")
+    max_gap = whole(max_gap, "max_gap", 0, MOST_GAPS)
     T, R = check_stochastic(T), thin(T, psi)
     if T.ndim != 2:
         raise ValueError(f"T: expected one matrix (S, S), got a stack of shape {T.shape}")
@@ -427,16 +429,14 @@ def gaps_sampler(
     max_gap: int = 80, # Paper: where gaps are cut
 ) -> GapsSampler:
     "The sampler of a variant."
+    word(variant, "variant", ("collapsed", "augmented", "paper"))
     if variant == "collapsed": return FreeSampler(problem, whole(leaps, "leaps", 1))
     if variant == "augmented": return AugmentedSampler(problem)
-    if variant != "paper":
-        raise ValueError('variant: expected "collapsed", "augmented" or "paper", '
-                         f"got {variant!r}")
     if problem.learns_psi:
         raise ValueError(f'psi: psi{first_place(problem.unknown)} is nan, but variant="paper" '
                          'needs every entry; the variants "collapsed" and "augmented" can learn '
                          "some of them, and fit_matching all of them, given n_steps")
-    return PaperSampler(problem, whole(max_gap, "max_gap", 0))
+    return PaperSampler(problem, whole(max_gap, "max_gap", 0, MOST_GAPS))
 
 # %% ../nbs/04_gaps.ipynb #c6f8f37f
 def fit_gaps(
@@ -461,9 +461,9 @@ def fit_gaps(
 ) -> Posterior:
     "Learn a chain from observations with unknown gaps, knowing how often visits are omitted."
     if psi is None or isinstance(psi, str):
-        raise ValueError(f"psi: expected the omission probability, got {psi!r}; give what is known "
-                         "of it and nan for the rest, or, with known lengths, use fit_matching, "
-                         "which can learn all of it")
+        raise ValueError(f"psi: expected the omission probability, got {shown(psi)}; give what is "
+                         "known of it and nan for the rest, or, with known lengths, use "
+                         "fit_matching, which can learn all of it")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, start=start,
                    prior=prior, init=init)
     sampler = gaps_sampler(problem, variant, leaps, max_gap)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .engine.checks import Data, Numbers, as_n_steps
+from .engine.checks import Data, Numbers, as_n_steps, word
 from .engine.emissions import Family, emission_arrays, with_holes
 from .engine.labeller import PaperLabels, best_paths_share, label_by_turns
 from hmmop_nb.engine.lattice import (
@@ -257,13 +257,11 @@ def decode(
     method: str = "posterior", # `"posterior"`: most labels right; `"viterbi"`; `"paper"`
 ) -> Sequences: # One label for each observation
     "The state behind each observation."
-    if method == "paper":
+    if word(method, "method", ("posterior", "viterbi", "paper")) == "paper":
         if n_steps is None:
             raise ValueError('n_steps: method="paper" needs the latent lengths; pass them, or use '
                              '"posterior" or "viterbi"')
         return paper_labels(model, sequences, n_steps).labels
-    if method not in ("posterior", "viterbi"):
-        raise ValueError(f'method: is {method!r}, but must be "posterior", "viterbi" or "paper"')
     problem, theta = pose_model(model, sequences, n_steps)
     if method == "viterbi": labels = best_labels(problem, theta)
     else: labels = label_probabilities(problem, theta).argmax(1)

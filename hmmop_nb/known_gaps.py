@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from hmmop_nb.engine.checks import (
-    Data, Numbers, Seed, as_floats, as_n_steps, check_finite, check_psi, whole
+    Data, Numbers, Seed, as_floats, as_n_steps, check_finite, check_psi, whole, word
 )
 from .engine.driver import ENOUGH, Sampler, idle_states, in_order, run_chains, warn_user
 from hmmop_nb.engine.hamiltonian import (
@@ -311,9 +311,9 @@ def known_sampler(
     leaps: int = 64, # Collapsed: largest number of leaps
 ) -> GibbsSampler:
     "The sampler of a variant."
+    word(variant, "variant", ("collapsed", "augmented"))
     if variant == "collapsed": return KnownSampler(problem, leaps)
-    if variant == "augmented": return ChainSampler("known", problem)
-    raise ValueError(f'variant: expected "collapsed" or "augmented", got {variant!r}')
+    return ChainSampler("known", problem)
 
 # %% ../nbs/02_known_gaps.ipynb #fbc04d22
 def fit_known(

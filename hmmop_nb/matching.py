@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .engine.checks import Data, Numbers, Seed, check_visible, whole
+from .engine.checks import Data, Numbers, Seed, check_visible, whole, word
 from .engine.driver import run_chains
 from .engine.emissions import NO_SYMBOL, has_value
 from .engine.lattice import Match, as_walk, draw_matches, scaled_densities
@@ -271,10 +271,8 @@ def matching_sampler(
     leaps: int = 64, # Collapsed: largest number of leaps
 ) -> GibbsSampler:
     "The sampler for a way of placing."
-    if placement not in ("exact", "gibbs", "paper"):
-        raise ValueError(f'placement: expected "exact", "gibbs" or "paper", got {placement!r}')
-    if variant not in ("collapsed", "augmented"):
-        raise ValueError(f'variant: expected "collapsed" or "augmented", got {variant!r}')
+    word(placement, "placement", ("exact", "gibbs", "paper"))
+    word(variant, "variant", ("collapsed", "augmented"))
     inner = whole(inner, "inner", 1)
     if placement != "exact": return LocalSampler(problem, placement, inner)
     if variant == "collapsed" and can_be_seen(problem): return TiedSampler(problem, leaps)

@@ -15,12 +15,13 @@ from numba import njit
 from scipy.special import ndtri
 
 from hmmop_nb.engine.checks import (
-    Data, Numbers, Seed, as_array, as_floats, as_n_steps, as_values, check_finite,
-    check_probabilities, check_psi, check_stochastic, check_visible, set_fields, whole
+    Data, Numbers, Seed, able, as_array, as_floats, as_n_steps, as_name, as_number,
+    as_values, as_wholes, check_probabilities, check_psi, check_room, check_stochastic,
+    check_visible, set_fields, shown, whole
 )
 from .engine.emissions import Categorical, Gaussian, Poisson
 from .engine.parallel import in_shares
-from .engine.random import Stream, as_key, as_rng, cumulative, invert, uniforms
+from .engine.random import Stream, as_key, as_rng, check_key, cumulative, invert, uniforms
 
 # %% auto #0
 __all__ = ['Sequences', 'as_sequences', 'BernoulliOmission', 'MarkovOmission', 'PerSequenceOmission', 'Trajectories', 'HMMOP',
@@ -36,7 +37,7 @@ def from_list(
     missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> "Sequences":
     "Sequences from a list of arrays."
-    if not hasattr(arrays, "__iter__"):
+    if not np.iterable(arrays):
         raise ValueError(f"sequences: expected a list of arrays, got {type(arrays).__name__}; "
                          "pass [values] for one sequence")
     arrays = list(arrays)
@@ -84,19 +85,28 @@ def from_table(
     missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> "Sequences":
     "Sequences from a long table, in order of first appearance."
-    for name in filter(None, (sequence, value, order)):
-        if name not in table:
-            raise ValueError(f"table: has no column {name!r}; it has {list(table)}")
-    names = np.atleast_1d(np.asarray(table[sequence]))
-    values = np.atleast_1d(as_array(table[value], value))
-    if np.ma.is_masked(table[value]): values = as_values(table[value], value)
+    for what, name in dict(sequence=sequence, value=value, order=order).items():
+        if what == "order" and name is None: continue
+        if as_name(name, what) not in able(table, "table", "keys", "a data frame or a dict"):
+            raise ValueError(f"table: has no column {shown(name)}; it has {shown(list(table))}")
+    names = np.atleast_1d(as_array(table[sequence], "sequence", "a name for each row"))
+    values = np.atleast_1d(as_array(table[value], "value"))
+    if np.ma.is_masked(table[value]): values = as_values(table[value], "value")
     if len(names) != len(values) or not len(names):
         raise ValueError(f"table: {len(names)} sequence names and {len(values)} values; "
                          "pass equally long, non-empty columns")
-    _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))[inverse]
-    within = np.arange(len(names)) if order is None else sort_keys(table[order])
-    rows = np.lexsort((within, rank))
+    within = np.arange(len(names))
+    if order is not None: within = as_array(sort_keys(table[order]), "order")
+    if names.ndim != 1 or within.shape != names.shape:
+        raise ValueError(f"table: columns have the shapes {names.shape}, {values.shape} and "
+                         f"{within.shape}; pass equally long, one-dimensional columns")
+    try:
+        _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
+        rank = np.argsort(np.argsort(first))[inverse]
+        rows = np.lexsort((within, rank))
+    except TypeError: # numbers beside words, or objects
+        raise ValueError("table: a column holds things that have no order among them; name "
+                         "sequences and their order by numbers, or by words") from None
     return Sequences(values[rows], offsets_of(np.bincount(rank)), missing)
 
 # %% ../nbs/00_model.ipynb #91ac0d70
@@ -105,6 +115,7 @@ def locate(
     i: int, # Place among all values
 ) -> tuple[int, int]: # Number of its sequence, and its place there
     "The sequence that holds value `i`, and its place there."
+    i = whole(i, "i", 0)
     s = int(np.searchsorted(self.offsets, i, side="right")) - 1
     return s, int(i - self.offsets[s])
 
@@ -122,8 +133,8 @@ class Sequences:
     locate = locate
 
     def __init__(self, values: Numbers, offsets: Numbers, missing: bool = False):
-        offsets = np.ascontiguousarray(offsets, np.int64)
-        if offsets.ndim != 1 or not len(offsets) or offsets[0] or (np.diff(offsets) < 0).any():
+        offsets = as_wholes(offsets, "offsets", most=2**53)
+        if not len(offsets) or offsets[0] or (np.diff(offsets) < 0).any():
             raise ValueError("offsets: must begin with 0 and never decrease")
         set_fields(self, offsets=offsets, missing=bool(missing))
         def place(i): return "sequence {}, observation {}".format(*self.locate(i))
@@ -198,10 +209,15 @@ def uniforms_share(share, shares, offsets, key, stream, u):
         for t in range(offsets[i + 1] - offsets[i]):
             u[offsets[i] + t] = uniforms(key, stream, 0, i, t)[0]
 
+def check_states(states):
+    "Latent states of walks: `Sequences` of whole numbers."
+    if isinstance(states, Sequences) and states.values.dtype.kind == "i": return states
+    raise ValueError(f"states: expected Sequences of state numbers, got {shown(states)}")
+
 def visit_uniforms(offsets, key, stream):
     "One uniform number for each visit."
     u = np.empty(offsets[-1])
-    in_shares(uniforms_share, offsets, key, int(stream), u, most=len(offsets) - 1)
+    in_shares(uniforms_share, offsets, check_key(key), int(stream), u, most=len(offsets) - 1)
     return u
 
 # %% ../nbs/00_model.ipynb #de85be45
@@ -219,6 +235,7 @@ class BernoulliOmission:
         key: np.uint64, # From `as_key`
     ) -> np.ndarray: # One bool for each visit
         "Whether each visit is seen."
+        states = check_states(states)
         u = visit_uniforms(states.offsets, key, Stream.OMISSION)
         if len(self.psi) == 1: return u >= self.psi[0]
         if len(states.values) and states.values.max() >= len(self.psi):
@@ -236,10 +253,6 @@ def markov_share(share, shares, offsets, key, keep, stay, back, seen):
             here = uniforms(key, OMISSION, 0, i, t)[0] < p
             seen[offsets[i] + t] = here
             p = stay if here else back
-
-def as_number(value, name):
-    "A single finite number."
-    return float(check_finite(as_floats(value, name).reshape(()), name))
 
 # %% ../nbs/00_model.ipynb #16926a1c
 @dataclass(frozen=True, eq=False)
@@ -269,6 +282,7 @@ class MarkovOmission:
         key: np.uint64, # From `as_key`
     ) -> np.ndarray: # One bool for each visit
         "Whether each visit is seen."
+        states, key = check_states(states), check_key(key)
         seen = np.empty(len(states.values), np.bool_)
         stay, back = self.rates().values()
         in_shares(markov_share, states.offsets, key, self.keep, stay, back, seen, most=len(states))
@@ -297,6 +311,8 @@ class PerSequenceOmission:
         key: np.uint64, # From `as_key`
     ) -> np.ndarray: # `(n_sequences,)`
         "The omission probability of each sequence."
+        n_sequences = whole(n_sequences, "n_sequences", 0)
+        check_room(4 * n_sequences, "n_sequences")
         u = visit_uniforms(np.arange(n_sequences + 1), key, Stream.QUALITY)
         return np.clip(self.mean + self.sd * ndtri(u), self.low, self.high)
 
@@ -305,6 +321,7 @@ class PerSequenceOmission:
         key: np.uint64, # From `as_key`
     ) -> np.ndarray: # One bool for each visit
         "Whether each visit is seen."
+        states = check_states(states)
         psi = np.repeat(self.draw(len(states), key), states.lengths)
         return visit_uniforms(states.offsets, key, Stream.OMISSION) >= psi
 
@@ -337,9 +354,11 @@ def sample(
     if omission is None: omission = BernoulliOmission(self.psi)
     if not hasattr(omission, "seen"):
         raise ValueError("omission: expected an omission process such as MarkovOmission(keep, "
-                         f"epsilon), got {omission!r:.60}; leave it out for the model's own")
+                         f"epsilon), got {shown(omission)}; leave it out for the model's own")
     key = as_key(seed)
+    check_room(6 * n_sequences, "n_sequences")
     n_steps = as_n_steps(n_steps, n_sequences, at_least=1)
+    check_room(8 * int(n_steps.sum()), "n_steps") # walk, values, what is seen, and steps between
     offsets = offsets_of(n_steps)
     states = Sequences(walk(self.start, self.T, offsets, key), offsets)
     values = self.emission.sample(states.values, as_rng(key))
@@ -357,9 +376,9 @@ def log_joint(
     observations: Numbers, # The observations, `(K,)`
 ) -> float:
     "Log density of a walk, its kept positions and its observations together."
-    states = np.asarray(states, int)
-    positions = np.asarray(positions, int)
-    observations = np.asarray(observations)
+    states = as_wholes(states, "states", most=self.n_states - 1)
+    positions = as_wholes(positions, "positions")
+    observations = as_values(observations, "observations")
     if len(positions) != len(observations):
         raise ValueError(f"positions: {len(positions)} of them for {len(observations)} "
                          "observations; pass one each")
@@ -398,7 +417,7 @@ class HMMOP:
         if start.shape != (S,):
             raise ValueError(f"start: expected {S} entries, one for each row of T, "
                              f"got shape {start.shape}")
-        n_states = getattr(emission, "n_states", "no")
+        n_states = "no" if isinstance(emission, type) else getattr(emission, "n_states", "no")
         if n_states != S:
             raise ValueError(f"emission: has {n_states} states, but T has {S}; they must agree")
         psi = check_psi(psi, S)

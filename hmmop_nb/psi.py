@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .engine.checks import Numbers, check_finite, check_psi, check_stochastic
+from hmmop_nb.engine.checks import (
+    Numbers, as_array, as_items, as_number, as_wholes, check_finite, check_psi, check_stochastic,
+    shown, switch
+)
 from .transforms import stationary, unthin
 
 # %% auto #0
@@ -144,14 +147,14 @@ def read_impossible(impossible: Any, S: int) -> np.ndarray:
     "Impossible transitions as a mask."
     mask = np.zeros((S, S), bool)
     if impossible is None: return mask
-    given = np.asarray(impossible)
+    need = f"pairs of states (i, j) below {S}, or a boolean array of shape {(S, S)}"
+    given = as_array(impossible, "impossible", need)
     if given.shape == (S, S) and given.dtype == bool: return given
-    for pair in impossible:
-        if np.shape(pair) != (2,) or not all(0 <= int(i) < S for i in pair):
-            raise ValueError(f"impossible: expected pairs of states (i, j) below {S}, or a "
-                             f"boolean array of shape {(S, S)}, got {pair!r}")
-        i, j = pair
-        mask[int(i), int(j)] = True
+    for pair in as_items(impossible, "impossible", need):
+        states = as_wholes(pair, "impossible", most=S - 1)
+        if len(states) != 2:
+            raise ValueError(f"impossible: expected {need}, got {shown(pair)}")
+        mask[tuple(states)] = True
     return mask
 
 def read_known(psi_known: Numbers | None, S: int, constant: bool) -> np.ndarray:
@@ -199,6 +202,8 @@ def identifiability(
     R = check_stochastic(R, "R")
     if R.ndim != 2: raise ValueError(f"R: expected one matrix (S, S), got shape {R.shape}")
     S = len(R)
+    constant, lengths = switch(constant, "constant"), switch(lengths, "lengths")
+    tol = as_number(tol, "tol")
     known = read_known(psi_known, S, constant)
     impossible = read_impossible(impossible, S)
     unknown = np.isnan(known)

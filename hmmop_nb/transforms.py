@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from hmmop_nb.engine.checks import (
-    Numbers, as_floats, check_finite, check_probabilities, check_psi, check_stochastic,
-    check_visible, first_place
+    COUNTED, Numbers, as_floats, as_number, check_finite, check_probabilities, check_psi,
+    check_stochastic, check_visible, first_place, switch, whole
 )
 from .engine.plot import plot_matrix
 from .model import MarkovOmission, l1_distance
@@ -26,6 +26,9 @@ def _psi_rows(psi, T, name="psi", below_one=False):
     "Omission probabilities for the states of `T`, `(..., S)`; one for all is spread over them."
     psi = as_floats(psi, name)
     S = T.shape[-1]
+    if psi.ndim > 16 or not psi.size:
+        raise ValueError(f"{name}: expected a number, one per state, or a stack of these, got "
+                         f"shape {psi.shape}")
     if psi.ndim and psi.shape[-1] not in (1, S):
         raise ValueError(f"{name}: expected a number or one entry for each of {S} states on the "
                          f"last axis, got shape {psi.shape}")
@@ -99,7 +102,7 @@ def _rescale(T, c, hint):
 def _unit_rows(R, name):
     "A finite square matrix or stack whose rows sum to one; entries may be negative."
     R = as_floats(R, name)
-    if R.ndim < 2 or R.shape[-1] != R.shape[-2]:
+    if R.ndim < 2 or R.shape[-1] != R.shape[-2] or not R.size:
         raise ValueError(f"{name}: expected a square matrix (S, S), got shape {R.shape}")
     total = R.sum(-1)
     bad = ~(np.abs(total - 1) < 1e-6)
@@ -195,9 +198,8 @@ def thin_finite(
     "Observed transitions in finite sequences: the cut series, or with `start` the pooled law."
     T = check_stochastic(T)
     psi = _psi_rows(psi, T)
-    if not isinstance(n_steps, (int, np.integer)) or n_steps < 2:
-        raise ValueError(f"n_steps: is {n_steps!r}, but must be a whole number of at least 2, or "
-                         "there is no transition")
+    longest = COUNTED if start is None else 10**6 # the pooled law takes one step after the other
+    n_steps = whole(n_steps, "n_steps", 2, longest) # or there is no transition
     if start is None: A = _cut_series(T, psi, n_steps - 1)
     else: A = _pooled(T, psi, n_steps, _start_rows(start, T))
     total = A.sum(-1, keepdims=True)
@@ -232,7 +234,7 @@ def infer_psi(
     T = check_stochastic(T)
     if R.ndim != 2 or R.shape != T.shape:
         raise ValueError(f"R: shape {R.shape} does not match T with shape {T.shape}")
-    if by_state: return _psi_by_state(R, T)
+    if switch(by_state, "by_state"): return _psi_by_state(R, T)
     A = T @ R - T
     if np.abs(A).max() < 1e-12:
         raise ValueError("T: thinning does not change it (T @ R equals T), so psi cannot be "
@@ -247,6 +249,7 @@ def admissible_psi(
     "The constant `psi` for which `unthin(R, psi)` is a stochastic matrix; for an exact `R` only."
     R = check_stochastic(R, "R")
     if R.ndim != 2: raise ValueError(f"R: expected one matrix (S, S), got shape {R.shape}")
+    tol = as_number(tol, "tol")
     lo, hi = 0.0, 1 - 1e-6
     if _fits(R, hi, tol): return 0.0, 1.0
     for _ in range(50):
@@ -319,6 +322,7 @@ def plot_thinned(
     "Draw a transition matrix beside what is seen of it."
     import matplotlib.pyplot as plt
     R = thin(T, psi)
+    if R.ndim != 2: raise ValueError(f"T: expected one matrix (S, S), got a stack {R.shape}")
     fig, axes = plt.subplots(1, 2, figsize=(5, 2.7), layout="constrained")
     top = float(np.max(T))
     plot_matrix(T, ax=axes[0], title="latent $T$", vmax=top)

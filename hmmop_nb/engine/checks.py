@@ -6,16 +6,20 @@
 #| code-fold: true
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 # %% auto #0
-__all__ = ['Seed', 'Numbers', 'Data', 'MOST', 'TAKES_LABELS', 'NO_VALUE', 'whole', 'as_array', 'in_brackets', 'as_values',
-           'as_floats', 'first_place', 'not_negative', 'positive', 'check_finite', 'check_probabilities',
-           'check_stochastic', 'check_psi', 'check_visible', 'as_n_steps', 'set_fields']
+__all__ = ['Seed', 'Numbers', 'Data', 'COUNTED', 'MOST_STATES', 'MOST', 'TAKES_LABELS', 'NO_VALUE', 'shown', 'whole',
+           'check_room', 'word', 'switch', 'as_path', 'as_dict', 'as_items', 'as_name', 'able', 'as_array',
+           'in_brackets', 'as_values', 'as_floats', 'as_number', 'first_place', 'not_negative', 'positive',
+           'check_finite', 'as_wholes', 'check_probabilities', 'check_stochastic', 'check_psi', 'check_visible',
+           'as_n_steps', 'set_fields']
 
 # %% ../../nbs/engine/checks.ipynb #f0398037
 Seed = int | np.random.Generator | None # A whole number, a generator, or nothing for a new seed
@@ -23,26 +27,133 @@ Numbers = ArrayLike # A number, a list or an array
 Data = Any # `Sequences`, a list of arrays, `(X, lengths)`, a long table or AnnData
 
 # %% ../../nbs/engine/checks.ipynb #d3566e51
+def shown(
+    value: Any, # What the user gave
+    most: int = 60, # Characters
+) -> str:
+    "A value as an error shows it: in one short line, whatever it is."
+    try: text = " ".join(repr(value).split())
+    except Exception: text = f"an object of type {type(value).__name__}" # it has no text
+    return text if len(text) <= most else text[:most - 1] + "…"
+
+# %% ../../nbs/engine/checks.ipynb #9ad84eb3
+COUNTED = 2**31 - 1 # most that can be counted of anything
+MOST_STATES = 20_000 # a matrix of so many rows and columns takes 3 GB
+
 def whole(
     value: Any, # What the user gave
     name: str, # What to call it in an error
     least: int, # The smallest number allowed
+    most: int = COUNTED, # The largest one
 ) -> int: # The same number
-    "A whole number that is not too small."
+    "A whole number that is neither too small nor too large."
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+        raise ValueError(f"{name}: expected a whole number of at least {least}, got {shown(value)}")
+    if value > most:
+        raise ValueError(f"{name}: is too large, {shown(value)}, but may be {most} at most")
     return int(value)
+
+# %% ../../nbs/engine/checks.ipynb #3c01c230
+def check_room(
+    numbers: int, # How many numbers of 8 bytes are needed at the same time
+    name: str, # What to call the argument in an error
+) -> None:
+    "Refuse what will not fit into the memory of this machine."
+    try: room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError): return # not every system says
+    if 8 * int(numbers) > room > 0:
+        raise ValueError(f"{name}: is too large, since {8 * int(numbers) / 2**30:.3g} GiB would be "
+                         f"needed, and there are {room / 2**30:.3g} GiB of memory; do it in parts")
+
+# %% ../../nbs/engine/checks.ipynb #8908a2d4
+def word(
+    value: Any, # What the user gave
+    name: str, # What to call it in an error
+    choices: Collection[str], # The words there are
+) -> str: # The same word
+    "One word out of a few."
+    if isinstance(value, str) and value in choices: return str(value)
+    quoted = [f'"{choice}"' for choice in choices]
+    listed = " or ".join(filter(None, [", ".join(quoted[:-1]), quoted[-1]]))
+    raise ValueError(f"{name}: is {shown(value)}, but must be {listed}")
+
+def switch(
+    value: Any, # What the user gave
+    name: str, # What to call it in an error
+) -> bool:
+    "Yes or no."
+    if isinstance(value, (bool, np.bool_)): return bool(value)
+    if isinstance(value, (int, np.integer)) and value in (0, 1): return bool(value)
+    raise ValueError(f"{name}: expected True or False, got {shown(value)}")
+
+# %% ../../nbs/engine/checks.ipynb #63815ce5
+def as_path(
+    value: Any, # What the user gave
+    name: str, # What to call it in an error
+) -> Path:
+    "A file name as a path."
+    if not isinstance(value, (str, os.PathLike)):
+        raise ValueError(f"{name}: expected a file name, got {shown(value)}")
+    path = Path(value)
+    if "\0" in str(path) or not str(value):
+        raise ValueError(f"{name}: {shown(value)} cannot be the name of a file")
+    return path
+
+def as_dict(
+    value: Any, # What the user gave
+    name: str, # What to call it in an error
+    need: str = "a dict", # What it should be, in words
+) -> dict:
+    "A mapping as a dict whose keys are words."
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value): return dict(value)
+    raise ValueError(f"{name}: expected {need}, got {shown(value)}")
+
+def as_items(
+    value: Any, # What the user gave
+    name: str, # What to call it in an error
+    need: str = "a list", # What it should be, in words
+) -> list:
+    "The members of a list, an array or another iterable; a word is none."
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        try: return list(value)
+        except TypeError: pass # an array without axes
+    raise ValueError(f"{name}: expected {need}, got {shown(value)}")
+
+# %% ../../nbs/engine/checks.ipynb #74800d9c
+def as_name(
+    value: Any, # What the user gave
+    name: str, # What to call it in an error
+) -> Any: # The same name
+    "The name of a column: a word, a number, or whatever a table can look up."
+    try: hash(value)
+    except TypeError: pass
+    else:
+        if value is not None and not isinstance(value, slice): return value
+    raise ValueError(f"{name}: expected the name of a column, got {shown(value)}")
+
+def able(
+    value: Any, # What the user gave
+    name: str, # What to call it in an error
+    what: str, # An attribute that it must have
+    need: str, # What it should be, in words
+) -> Any: # The same object
+    "An object that can do what is wanted of it."
+    if not isinstance(value, type) and hasattr(value, what): return value
+    raise ValueError(f"{name}: expected {need}, got {shown(value)}")
 
 # %% ../../nbs/engine/checks.ipynb #a5e51136
 def as_array(
     values: Any, # Anything that NumPy can read
     name: str, # What to call it in an error
+    need: str = "one number per observation", # What it should be, in words
 ) -> np.ndarray:
     "`values` as an array, or a `ValueError` that names it."
     try: return np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name}: expected one number per observation, got nested lists of "
-                         "different lengths; pass one-dimensional arrays") from None
+    except Exception: # NumPy passes on what an object's own methods raise
+        if not isinstance(values, (list, tuple)):
+            raise ValueError(f"{name}: expected {need}, got {shown(values)}") from None
+        raise ValueError(f"{name}: expected {need}, got nested lists of different lengths; pass "
+                         "one-dimensional arrays") from None
 
 def in_brackets(i: int) -> str:
     "Element `i` as an error names it."
@@ -57,8 +168,9 @@ def flat_numbers(values, name):
     if values.ndim != 1:
         raise ValueError(f"{name}: expected one number per observation, got shape {values.shape}; "
                          "pass one-dimensional arrays")
-    if values.dtype.kind == "O" and values.size and not any(map(np.ndim, values)):
-        values = np.asarray(values.tolist())
+    if values.dtype.kind == "O" and values.size:
+        single = [np.isscalar(x) or getattr(x, "shape", None) == () for x in values]
+        if all(single): values = as_array(values.tolist(), name)
     if values.size and values.dtype.kind not in "biuf":
         raise ValueError(f"{name}: expected numbers, got {values.dtype}; {TAKES_LABELS}")
     return values
@@ -99,12 +211,27 @@ def as_floats(
     name: str, # What to call it in an error
 ) -> np.ndarray: # A copy
     "`x` as a float64 array, or a `ValueError` that names it."
-    if np.iscomplexobj(x):
+    if np.ma.is_masked(x):
+        raise ValueError(f"{name}: has masked entries, but every one is needed; fill them "
+                         "(x.filled(…))")
+    array = as_array(x, name, "numbers")
+    if array.dtype.kind == "c":
         raise ValueError(f"{name}: expected real numbers, got complex ones; "
                          "take their real part if that is meant")
-    try: return np.array(x, np.float64, order="C")
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected numbers, got {type(x).__name__}") from None
+    try:
+        if array.dtype.kind in "biufO": return np.array(array, np.float64, order="C")
+    except (TypeError, ValueError, OverflowError): pass
+    raise ValueError(f"{name}: expected numbers, got {type(x).__name__}")
+
+def as_number(
+    x: Any, # What the user gave
+    name: str, # What to call it in an error
+) -> float:
+    "A single finite number."
+    number = as_floats(x, name)
+    if number.ndim:
+        raise ValueError(f"{name}: expected a single number, got shape {number.shape}")
+    return float(check_finite(number, name))
 
 def first_place(bad: np.ndarray) -> str:
     "The first true place of a mask, written as an index."
@@ -133,6 +260,23 @@ def check_finite(
         raise ValueError(f"{name}: {name}{first_place(bad)} is {value}, but must {need}")
     return x
 
+# %% ../../nbs/engine/checks.ipynb #9818a953
+def as_wholes(
+    x: Any, # A list or an array
+    name: str, # What to call it in an error
+    least: int = 0, # The smallest number allowed
+    most: int = COUNTED, # The largest one
+) -> np.ndarray: # `(n,)` int64
+    "A list of whole numbers between two bounds."
+    if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and x.ndim == 1 and x.size:
+        if x.min() >= least and x.max() <= most: return np.ascontiguousarray(x, np.int64)
+    numbers = as_floats(x, name)
+    if numbers.ndim != 1:
+        raise ValueError(f"{name}: expected a list of whole numbers, got shape {numbers.shape}")
+    def possible(x): return (x == np.floor(x)) & (x >= least) & (x <= most)
+    check_finite(numbers, name, possible, f"be a whole number between {least} and {most}")
+    return numbers.astype(np.int64)
+
 # %% ../../nbs/engine/checks.ipynb #5b076504
 def check_probabilities(
     p: Numbers, # Probabilities, last axis sums to one
@@ -144,7 +288,7 @@ def check_probabilities(
         raise ValueError(f"{name}: is empty or a single number, shape {p.shape}; "
                          "pass an array of probabilities")
     check_finite(p, name, not_negative, "be a finite number of at least 0, as probabilities are")
-    total = p.sum(-1)
+    with np.errstate(over="ignore"): total = p.sum(-1)
     bad = np.abs(total - 1) > 1e-6
     if bad.any():
         where = f"row {first_place(bad)} sums" if p.ndim > 1 else "entries sum"
@@ -201,14 +345,16 @@ def as_n_steps(
     at_least: Numbers = 0, # What was seen: a number, or one for each sequence
 ) -> np.ndarray: # `(n_sequences,)` int64
     "One latent length for each sequence."
-    steps = np.asarray(n_steps)
+    need = f"a whole number or one for each of {n_sequences} sequences"
+    steps = as_array(n_steps, "n_steps", need)
+    huge = isinstance(n_steps, int) and n_steps > COUNTED # beyond what an array can hold, perhaps
     wrong_shape = steps.ndim > 1 or (steps.ndim == 1 and len(steps) != n_sequences)
-    if steps.dtype.kind not in "iu" or wrong_shape:
-        raise ValueError(f"n_steps: expected a whole number or one for each of {n_sequences} "
-                         f"sequences, got {n_steps!r:.80}")
-    if steps.size and steps.max() >= 2**31:
-        raise ValueError(f"n_steps: is {steps.max()}, but random numbers are counted up to "
-                         f"{2**31 - 1} steps of a walk; split it")
+    if not huge and (steps.dtype.kind not in "iu" or wrong_shape):
+        raise ValueError(f"n_steps: expected {need}, got {shown(n_steps)}")
+    if huge or (steps.size and steps.max() > COUNTED):
+        longest = shown(n_steps) if huge else steps.max()
+        raise ValueError(f"n_steps: is {longest}, which is too large, since random numbers are "
+                         f"counted up to {COUNTED} steps of a walk; split it")
     steps = np.ascontiguousarray(np.broadcast_to(steps, n_sequences), np.int64)
     needed = np.broadcast_to(np.asarray(at_least), n_sequences)
     short = np.flatnonzero(steps < needed)

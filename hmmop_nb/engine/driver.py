@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from .checks import Seed, whole
+from .checks import Seed, as_number, shown, switch, whole
 from hmmop_nb.engine.files import (
     FORMAT_VERSION, as_plain, check_target, clear_litter, read_npz, write_npz
 )
@@ -619,13 +619,15 @@ class Bar:
 # %% ../../nbs/engine/driver.ipynb #1b1b9963
 def as_schedule(draws, warmup, thin):
     "How long a run is, checked."
-    return Schedule(whole(draws, "draws", 1), whole(warmup, "warmup", 0), whole(thin, "thin", 1))
+    plan = Schedule(whole(draws, "draws", 1), whole(warmup, "warmup", 0), whole(thin, "thin", 1))
+    whole(plan.sweeps, "draws, warmup, thin", 1) # sweeps are counted with 32 bits
+    return plan
 
 def check_every(seconds):
     "Seconds between two checkpoints, checked."
-    if not isinstance(seconds, (int, float)) or not seconds >= 0:
+    if not as_number(seconds, "checkpoint_every") >= 0:
         raise ValueError("checkpoint_every: expected a number of seconds of at least 0, "
-                         f"got {seconds!r}")
+                         f"got {shown(seconds)}")
     return seconds
 
 # %% ../../nbs/engine/driver.ipynb #129785f0
@@ -643,7 +645,8 @@ def run_chains(
     settings: dict | None = None, # Further entries for `info`, in plain values
 ) -> Posterior:
     "Run a sampler and collect its draws in a `Posterior`."
-    plan, n_chains = as_schedule(draws, warmup, thin), whole(chains, "chains", 1)
+    plan, n_chains = as_schedule(draws, warmup, thin), whole(chains, "chains", 1, 10**6)
+    progress = switch(progress, "progress")
     info = dict(method=sampler.name) | as_plain(settings or {}, "settings") | plan._asdict()
     every = check_every(checkpoint_every) if checkpoint is not None else np.inf
     path = None if checkpoint is None else check_path(checkpoint)

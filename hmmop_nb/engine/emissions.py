@@ -13,19 +13,25 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from hmmop_nb.engine.checks import (
-    Numbers, as_floats, as_values, check_finite, check_probabilities, not_negative, positive,
-    set_fields, whole
+    MOST_STATES, Numbers, able, as_floats, as_values, as_wholes, check_finite, check_probabilities,
+    not_negative, positive, set_fields, shown, whole
 )
 from .random import cumulative
 
 # %% auto #0
-__all__ = ['NO_SYMBOL', 'FAMILIES', 'Emission', 'has_value', 'all_rows', 'as_whole', 'with_values', 'Gaussian', 'Categorical',
-           'Poisson', 'Weights', 'curve_weights', 'table_weights', 'gaussian_weights', 'emission_weights', 'log_base',
-           'as_symbols', 'tabulate', 'broadcast', 'draw_rows', 'log_rows', 'mixture_start', 'symbol_start', 'Family',
-           'GaussianFamily', 'PoissonFamily', 'check_table', 'CategoricalFamily', 'emission_arrays', 'make_emission',
-           'WithHoles', 'with_holes', 'KnownEmission', 'emission_family']
+__all__ = ['NO_SYMBOL', 'FAMILIES', 'to_draw', 'Emission', 'has_value', 'all_rows', 'as_whole', 'with_values', 'Gaussian',
+           'Categorical', 'Poisson', 'Weights', 'curve_weights', 'table_weights', 'gaussian_weights',
+           'emission_weights', 'log_base', 'as_symbols', 'tabulate', 'broadcast', 'draw_rows', 'log_rows',
+           'mixture_start', 'symbol_start', 'Family', 'GaussianFamily', 'PoissonFamily', 'check_table',
+           'CategoricalFamily', 'emission_arrays', 'make_emission', 'WithHoles', 'with_holes', 'KnownEmission',
+           'emission_family']
 
 # %% ../../nbs/engine/emissions.ipynb #95309a98
+def to_draw(emission, states, rng):
+    "States to draw observations for, and a generator, both checked."
+    states = as_wholes(states, "states", most=emission.n_states - 1)
+    return states, able(rng, "rng", "normal", "a numpy Generator")
+
 class Emission:
     "What every emission offers."
     @property
@@ -107,6 +113,7 @@ class Gaussian(Emission):
         return as_values(values, name, missing=True).astype(np.float64)
 
     def sample(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        states, rng = to_draw(self, states, rng)
         return rng.normal(self.means[states], self.scales[states])
 
     def log_likelihood(self, values: Numbers) -> np.ndarray:
@@ -142,6 +149,7 @@ class Categorical(Emission):
         return as_whole(values)
 
     def sample(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        states, rng = to_draw(self, states, rng)
         M = self.probs.shape[1]
         rows = cumulative(self.probs) + np.arange(self.n_states)[:, None]
         found = np.searchsorted(rows.ravel(), states + rng.random(len(states)), side="right")
@@ -178,6 +186,7 @@ class Poisson(Emission):
         return as_whole(values)
 
     def sample(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        states, rng = to_draw(self, states, rng)
         return rng.poisson(self.rates[states])
 
     def log_likelihood(self, values: Numbers) -> np.ndarray:
@@ -696,14 +705,14 @@ def emission_family(
         if n_states is None:
             raise ValueError("n_states: how many states are there? It must be given when the "
                              f"{emission} emissions are to be learned")
-        return FAMILIES[emission](sequences, whole(n_states, "n_states", 1), prior)
+        return FAMILIES[emission](sequences, whole(n_states, "n_states", 1, MOST_STATES), prior)
     if isinstance(emission, type):
         raise ValueError(f"emission: got the class {emission.__name__}; call it with its "
                          f"parameters, or pass a name of {names} to have them learned")
     if not hasattr(emission, "log_likelihood") or not hasattr(emission, "n_states"):
         raise ValueError(f"emission: expected one of {names} or an emission object with n_states "
-                         f"and log_likelihood, got {emission!r:.60}")
-    if n_states not in (None, emission.n_states):
+                         f"and log_likelihood, got {shown(emission)}")
+    if n_states is not None and whole(n_states, "n_states", 1) != emission.n_states:
         raise ValueError(f"n_states: is {n_states}, but the emission has {emission.n_states} "
                          "states; leave n_states out")
     return KnownEmission(emission, sequences)

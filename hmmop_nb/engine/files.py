@@ -23,6 +23,8 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
+from .checks import as_path
+
 # %% auto #0
 __all__ = ['FORMAT_VERSION', 'check_target', 'check_regular', 'write_atomically', 'clear_litter', 'as_plain', 'list_arrays',
            'write_npz', 'read_npz']
@@ -34,11 +36,11 @@ def check_target(
     example: str = "posterior.npz", # A file name to suggest
 ) -> Path:
     "A path that a file can be written to, or a `ValueError` that says why not."
-    if isinstance(path, (str, os.PathLike)) and os.path.isdir(path):
+    path = as_path(path, name)
+    if path.is_dir():
         raise ValueError(f"{name}: '{path}' is a folder; "
-                         f"give a file name, such as '{Path(path) / example}'")
+                         f"give a file name, such as '{path / example}'")
     check_regular(path, name)
-    path = Path(path)
     if not path.parent.is_dir():
         raise ValueError(f"{name}: there is no folder '{path.parent}'; make it first")
     return path
@@ -128,6 +130,7 @@ def as_plain(
 ) -> Any:
     "The same value in types that JSON knows."
     if isinstance(value, (np.generic, np.ndarray)): value = value.tolist()
+    if name.count("[") > 50: raise ValueError(f"{name[:40]}…: is too deep, or holds itself")
     if value is None or isinstance(value, (bool, int, float, str)): return value
     if isinstance(value, (list, tuple)):
         return [as_plain(v, f"{name}[{i}]") for i, v in enumerate(value)]

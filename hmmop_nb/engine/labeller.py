@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from .checks import whole
 from .lattice import highest, log_walk, lowest
 from .messages import as_logs, writeable
 from .parallel import in_shares
@@ -171,7 +172,7 @@ def label_by_turns(
     max_iter: int, # Most turns
 ) -> PaperLabels: # `log_prob` is `-inf` where the first placement allows no walk
     "Labels and places by alternating maximisation, as in appendix E of the paper."
-    n, m = len(log_b), len(n_steps)
+    n, m, max_iter = len(log_b), len(n_steps), whole(max_iter, "max_iter", 1)
     labels, places = np.zeros(n, np.int64), np.zeros(n, np.int64)
     log_prob, turns, connected = np.zeros(m), np.zeros(m, np.int64), np.ones(m, np.bool_)
     profits = gap_profits(model, int((n_steps - np.diff(offsets)).max()))

@@ -37,6 +37,7 @@ def together(
 
 # %% ../../nbs/engine/parallel.ipynb #f4760fe0
 HELPERS: dict[int, ThreadPoolExecutor] = {} # by process: a fork has none of its parent's
+if hasattr(os, "register_at_fork"): os.register_at_fork(after_in_child=HELPERS.clear)
 
 def in_shares(
     kernel: Callable, # Called as `kernel(share, shares, *args)`

@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from .checks import Numbers
+from hmmop_nb.engine.checks import (
+    Numbers, able, as_dict, as_floats, as_items, as_number, as_wholes, shown, whole
+)
 
 # %% auto #0
-__all__ = ['METHOD_COLORS', 'use_style', 'shades', 'plot_omission', 'plot_matrix', 'frame_slider', 'plot_map']
+__all__ = ['METHOD_COLORS', 'AXES', 'LONGEST_WALK', 'use_style', 'shades', 'plot_omission', 'plot_matrix', 'frame_slider',
+           'plot_map']
 
 # %% ../../nbs/engine/plot.ipynb #854d42e3
 METHOD_COLORS = {
@@ -26,6 +29,8 @@ METHOD_COLORS = {
     "Naive": "#ff7f0e", "Known": "#1f77b4", "Semi-analytic": "#8c564b",
     "EM": "#0b3d0b", "Random": "#7f7f7f",
 }
+
+AXES = "matplotlib axes to draw on"
 
 def use_style() -> None:
     "Give every figure of the site the same quiet look."
@@ -44,8 +49,9 @@ def shades(
     n: int, # How many
 ) -> list[tuple[float, ...]]: # Red, green and blue of each
     "`n` shades of the colour of a method, light to dark."
+    n = whole(n, "n", 0, 10**6)
     colors = {name.lower(): color for name, color in METHOD_COLORS.items()}
-    color = colors.get(str(method).lower(), "#4d4d4d")
+    color = colors.get(method.lower() if isinstance(method, str) else "", "#4d4d4d")
     base = np.array([int(color[i:i + 2], 16) for i in (1, 3, 5)]) / 255
     if n == 1: return [tuple(base)]
     lighter = [base + (1 - base) * .8 * w for w in np.linspace(.8, -.8, n) if w > 0]
@@ -60,6 +66,8 @@ def draw_visit(ax, x, y, color, name):
     ax.text(x, y, name, ha="center", va="center", fontsize=8, zorder=3)
 
 # %% ../../nbs/engine/plot.ipynb #7819aee6
+LONGEST_WALK = 1000 # visits that a picture can show
+
 def plot_omission(
     states: Numbers, # Latent states of one sequence, `(N,)` ints
     positions: Numbers, # Places of the kept visits, increasing
@@ -68,10 +76,18 @@ def plot_omission(
 ) -> Any: # The axes
     "Draw a latent walk, the visits that were kept, and the list that is left."
     import matplotlib.pyplot as plt
-    states = np.asarray(states)
-    positions = np.asarray(positions, int)
-    if names is None: names = [str(s) for s in range(states.max() + 1)]
+    states = as_wholes(states, "states", most=10**6)
+    if not 0 < len(states) <= LONGEST_WALK:
+        raise ValueError(f"states: {len(states)} of them make no picture; draw a walk of 1 to "
+                         f"{LONGEST_WALK}")
+    positions = as_wholes(positions, "positions", most=len(states) - 1)
+    if names is None: names = range(states.max() + 1)
+    if not isinstance(names, str): names = as_items(names, "names", "a name for each state")
+    names = [str(name) for name in names]
+    if len(names) <= states.max():
+        raise ValueError(f"names: {len(names)} of them, but state {states.max()} occurs")
     if ax is None: ax = plt.subplots(figsize=(8.4, 2.6))[1]
+    able(ax, "ax", "scatter", AXES)
     colors = [plt.get_cmap("Set2")(s % 8) for s in states]
     ax.plot([0, len(states) - 1], [2, 2], color="0.75", lw=1, zorder=1)
     for t, s in enumerate(states.tolist()):
@@ -96,8 +112,19 @@ def plot_matrix(
 ) -> Any: # The image, as matplotlib's `imshow` returns it
     "Draw a matrix of probabilities as a heat map."
     import matplotlib.pyplot as plt
+    from matplotlib.colors import Colormap
+    M = as_floats(M, "M")
+    if M.ndim != 2 or not M.size:
+        raise ValueError(f"M: expected a matrix (S, S), got shape {M.shape}")
+    if title is not None and not isinstance(title, str):
+        raise ValueError(f"title: expected text, got {shown(title)}")
+    if vmax is not None: vmax = as_number(vmax, "vmax")
+    known = isinstance(cmap, Colormap) or (isinstance(cmap, str) and cmap in plt.colormaps())
+    if not known:
+        raise ValueError(f"cmap: {shown(cmap)} is no colour map of matplotlib")
     if ax is None: ax = plt.subplots(figsize=(3, 3))[1]
-    image = ax.imshow(np.asarray(M), vmin=0, vmax=vmax, cmap=cmap, interpolation="nearest")
+    able(ax, "ax", "imshow", AXES)
+    image = ax.imshow(M, vmin=0, vmax=vmax, cmap=cmap, interpolation="nearest")
     ax.set(title=title or "", xlabel="to", ylabel="from", xticks=[], yticks=[])
     ax.spines[:].set_visible(True)
     return image
@@ -130,12 +157,16 @@ def frame_slider(
 ) -> Any: # An IPython `HTML` object that works without a kernel and without a network
     "Show figures behind a slider on a static page."
     from IPython.display import HTML
-    figures = list(figures)
+    figures = [able(x, "figures", "savefig", "a list of figures")
+               for x in as_items(figures, "figures", "a list of figures")]
+    labels = labels if isinstance(labels, str) else as_items(labels, "labels", "a label for each")
     labels = [html.escape(str(label)) for label in labels]
     if not figures or len(figures) != len(labels):
         raise ValueError(f"labels: {len(labels)} of them for {len(figures)} figures; give one each")
-    if not 0 <= first < len(figures):
+    dpi = whole(dpi, "dpi", 1, 2000)
+    if whole(first, "first", 0) >= len(figures):
         raise ValueError(f"first: there is no frame {first}; they are 0 to {len(figures) - 1}")
+    if not isinstance(name, str): raise ValueError(f"name: expected a word, got {shown(name)}")
     name = html.escape(name)
     pairs = enumerate(zip(figures, labels))
     frames = [as_image(fig, label, name, dpi, i == first) for i, (fig, label) in pairs]
@@ -153,7 +184,15 @@ def plot_map(
 ) -> Any: # The axis
     "Draw boxes, and arrows between them."
     import matplotlib.pyplot as plt
-    ax = plt.subplots(figsize=(8, 3))[1] if ax is None else ax
+    boxes = {name: as_floats(place, "boxes") for name, place in as_dict(boxes, "boxes").items()}
+    arrows = [tuple(as_items(arrow, "arrows", "pairs of names"))
+              for arrow in as_items(arrows, "arrows", "pairs of names")]
+    blue = [name for name in as_items(blue, "blue", "a list of names") if isinstance(name, str)]
+    if not boxes or any(place.shape != (2,) for place in boxes.values()):
+        raise ValueError("boxes: expected a place (x, y) for each name, and at least one")
+    if not all(len(arrow) == 2 and arrow[0] in boxes and arrow[1] in boxes for arrow in arrows):
+        raise ValueError(f"arrows: expected pairs of names of boxes, got {shown(arrows)}")
+    ax = plt.subplots(figsize=(8, 3))[1] if ax is None else able(ax, "ax", "annotate", AXES)
     frame = dict(boxstyle="round,pad=0.35", ec="0.5", lw=1)
     words = {}
     for name, (x, y) in boxes.items():

@@ -16,7 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from .checks import Numbers, as_floats, check_finite, first_place, set_fields
+from hmmop_nb.engine.checks import (
+    Numbers, able, as_array, as_dict, as_floats, as_items, as_number, as_path, check_finite,
+    first_place, set_fields, shown, whole
+)
 from .emissions import FAMILIES, emission_arrays, make_emission
 from .files import FORMAT_VERSION, as_plain, check_target, read_npz, write_npz
 from .plot import plot_matrix, shades
@@ -34,7 +37,7 @@ def as_draws(
     more: bool = False, # Whether further axes may follow
 ) -> np.ndarray:
     "A read-only view of draws, of the right shape."
-    x = np.asarray(x)
+    x = as_array(x, name, "numbers")
     if x.dtype.kind not in "biuf":
         raise ValueError(f"{name}: expected numbers, got {x.dtype}; convert them first")
     if x.shape[:len(shape)] != tuple(shape) or (x.ndim > len(shape) and not more):
@@ -88,8 +91,9 @@ def over_draws(
 # %% ../../nbs/engine/posterior.ipynb #d477674b
 def check_names(self) -> None:
     "Refuse unknown families and names that are used twice."
-    if self.family not in (*FAMILIES, "custom"):
-        raise ValueError(f"family: {self.family!r} is not one of {[*FAMILIES, 'custom']}")
+    families = [*FAMILIES, "custom"]
+    if not isinstance(self.family, str) or self.family not in families:
+        raise ValueError(f"family: {shown(self.family)} is not one of {families}")
     needed = () if self.family == "custom" else FAMILIES[self.family].parameters
     missing = [name for name in needed if name not in self.emission]
     if missing:
@@ -104,8 +108,8 @@ def find_values(self, of: str) -> np.ndarray:
     "The draws of a quantity, by name."
     whole = {name: getattr(self, name) for name in ("T", "start", "psi", "log_density")}
     known = whole | self.emission | self.extra | self.stats
-    if of not in known:
-        raise ValueError(f"of: {of!r} was not recorded; choose from {list(known)}")
+    if not isinstance(of, str) or of not in known:
+        raise ValueError(f"of: {shown(of)} was not recorded; choose from {list(known)}")
     return known[of]
 
 # %% ../../nbs/engine/posterior.ipynb #4a49f519
@@ -125,7 +129,8 @@ def check_state_axes(self) -> None:
 # %% ../../nbs/engine/posterior.ipynb #67daf655
 def check_parts(self) -> None:
     "Check every part of the draws, and make the arrays read-only."
-    T = np.asarray(self.T)
+    T = as_array(self.T, "T", "numbers")
+    for part in ("emission", "extra", "stats", "info"): as_dict(getattr(self, part), part)
     if T.ndim != 4 or 0 in T.shape or T.shape[2] != T.shape[3]:
         raise ValueError("T: expected (chain, draw, S, S) with at least one chain and draw, "
                          f"got shape {T.shape}; add axes with T[None, None] to a single matrix")
@@ -220,6 +225,11 @@ def axis_names(self, name: str) -> list[list[str]]:
     return names
 
 # %% ../../nbs/engine/posterior.ipynb #2767dd3c
+def check_prob(prob: Any) -> float:
+    "The probability of a band, checked."
+    if 0 < as_number(prob, "prob") < 1: return float(prob)
+    raise ValueError(f"prob: expected a number between 0 and 1, got {shown(prob)}")
+
 def mean_of(self, of: str) -> np.ndarray:
     "Mean of a recorded quantity over all draws of all chains."
     return over_draws(np.mean, self._values(of))
@@ -232,7 +242,7 @@ def quantile(
     "Quantiles over all draws of all chains, entry by entry."
     levels = as_floats(q, "q")
     if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
-        raise ValueError(f"q: expected probabilities between 0 and 1, got {q!r}")
+        raise ValueError(f"q: expected probabilities between 0 and 1, got {shown(q)}")
     return over_draws(np.quantile, self._values(of), levels)
 
 def interval(
@@ -241,8 +251,7 @@ def interval(
     of: str = "T", # Name of a recorded quantity
 ) -> np.ndarray: # `(2, …)`: lower ends, upper ends
     "The lower and upper end of the equal-tailed credible band of each entry."
-    if not 0 < as_floats(prob, "prob").reshape(()) < 1:
-        raise ValueError(f"prob: expected a number between 0 and 1, got {prob!r}")
+    prob = check_prob(prob)
     return quantile(self, [(1 - prob) / 2, (1 + prob) / 2], of)
 
 # %% ../../nbs/engine/posterior.ipynb #9045794b
@@ -396,7 +405,10 @@ def headline(
 def listed_names(self, of: str | Sequence[str] | None) -> tuple[list[str], list[str]]:
     "Names of quantities to list, and of those that are left out since they were given."
     if isinstance(of, str): return [of], []
-    if of is not None: return list(of), []
+    if of is not None:
+        names = as_items(of, "of", "a name or a list of names")
+        if not names: raise ValueError("of: names nothing; leave it out to list everything")
+        return names, []
     names = ["T", "start", "psi", *self.emission, *self.extra, "log_density"]
     given = [name for name in names if is_given(self._values(name))]
     return [name for name in names if name not in given], given
@@ -419,6 +431,7 @@ def summary(
     prob: float = .9, # Probability of the credible band
 ) -> Summary: # A dict of columns that prints itself
     "Mean, spread, credible band, R-hat and effective sample sizes of every entry."
+    prob = check_prob(prob)
     names, given = listed_names(self, of)
     labels, x = all_entries(self, names)
     (rhat, bulk, tail), remark = diagnose(x)
@@ -434,19 +447,29 @@ def summary(
     return Summary(columns, head)
 
 # %% ../../nbs/engine/posterior.ipynb #7db42348
+def check_axes(axes: Any, n: int) -> list:
+    "Axes to draw on, one for each panel."
+    found = as_items(axes, "axes", "a list of matplotlib axes")
+    if len(found) != n: raise ValueError(f"axes: expected {n}, one for each, got {len(found)}")
+    return [able(ax, "axes", "imshow", "matplotlib axes") for ax in found]
+
 def traced_entries(self, entries: int | Sequence[tuple]) -> list[tuple[int, int]]:
     "The pairs of states to draw: those that were named, or those with the widest posterior."
     S = self.n_states
     if isinstance(entries, (int, np.integer)):
+        entries = whole(entries, "entries", 0)
         widest = np.argsort(-self.T.std((0, 1)), axis=None, kind="stable")[:entries]
         return [divmod(int(i), S) for i in sorted(widest)]
     names = state_names(self) or []
-    def number(s): return names.index(s) if s in names else s
-    pairs = [tuple(map(number, pair)) for pair in entries]
-    for given, pair in zip(entries, pairs):
-        if len(pair) != 2 or not all(s in range(S) for s in pair):
+    need = f"a number of them, or pairs of states between 0 and {S - 1}"
+    given = [tuple(as_items(pair, "entries", need)) for pair in as_items(entries, "entries", need)]
+    def is_state(s): return isinstance(s, (int, np.integer)) and 0 <= s < S
+    def number(s): return names.index(s) if isinstance(s, str) and s in names else s
+    pairs = [tuple(map(number, pair)) for pair in given]
+    for told, pair in zip(given, pairs):
+        if len(pair) != 2 or not all(map(is_state, pair)):
             known = f"between 0 and {S - 1}" + (f", or of {names}" if names else "")
-            raise ValueError(f"entries: {given} is not a pair of states {known}")
+            raise ValueError(f"entries: {shown(told)} is not a pair of states {known}")
     return pairs
 
 def plot_trace(
@@ -463,6 +486,7 @@ def plot_trace(
     if axes is None:
         size = (7.2, 1.25 * len(rows))
         axes = plt.subplots(len(rows), 1, figsize=size, sharex=True, squeeze=False)[1][:, 0]
+    axes = check_axes(axes, len(rows))
     marker = "." if self.n_draws == 1 else None
     colors = shades(self.info.get("method"), self.n_chains)
     for ax, (label, x) in zip(axes, rows):
@@ -480,7 +504,9 @@ def matrix_panels(self, truth: "HMMOP | Numbers | None") -> list[tuple[str, np.n
     middle = ("posterior mean", mean, "Blues")
     spread = ("posterior sd", self.T.std((0, 1)), "Greys")
     if truth is None: return [middle, spread]
-    true = as_floats(getattr(truth, "T", truth), "truth")
+    true = truth.T if isinstance(truth, HMMOP) else as_floats(truth, "truth")
+    def possible(x): return np.abs(x) <= 1
+    check_finite(true, "truth", possible, "be a probability")
     if true.shape != mean.shape:
         raise ValueError(f"truth: expected a matrix of shape {mean.shape}, got {true.shape}")
     return [("truth", true, "Blues"), middle, ("mean − truth", mean - true, "PuOr"), spread]
@@ -494,6 +520,7 @@ def plot_T(
     import matplotlib.pyplot as plt
     panels = matrix_panels(self, truth)
     if axes is None: axes = plt.subplots(1, len(panels), figsize=(2.5 * len(panels), 2.7))[1]
+    axes = check_axes(axes, len(panels))
     top = max(matrix.max() for _, matrix, cmap in panels if cmap == "Blues") # one scale for both
     for ax, (title, matrix, cmap) in zip(axes, panels):
         size = top if cmap == "Blues" else max(np.abs(matrix).max(), 1e-12)
@@ -603,8 +630,12 @@ def as_reference(self, reference: Any) -> tuple[dict[str, np.ndarray], np.ndarra
     if isinstance(reference, HMMOP):
         arrays = emission_arrays(reference.emission)[1]
         T = reference.T
-    elif isinstance(reference, dict): arrays = {k: np.asarray(v) for k, v in reference.items()}
+    elif isinstance(reference, dict):
+        arrays = {k: as_floats(v, "reference") for k, v in reference.items()}
     else: T = as_floats(reference, "reference")
+    def possible(x): return np.abs(x) <= 2
+    if T is not None: check_finite(T, "reference", possible, "be a probability")
+    for x in arrays.values(): check_finite(x, "reference")
     check_reference(self, arrays, T)
     return arrays, T
 
@@ -834,11 +865,16 @@ def from_model(
     info: dict[str, Any] | None = None, # How it was found, in plain values
 ) -> "Posterior":
     "A point estimate in the container of a posterior: one chain of one draw."
+    if not isinstance(model, HMMOP):
+        raise ValueError(f"model: expected an HMMOP, got {type(model).__name__}")
+    log_density = as_floats(log_density, "log_density")
+    if log_density.ndim: raise ValueError("log_density: expected a single number")
+    info = {} if info is None else as_dict(info, "info")
     family, arrays = emission_arrays(model.emission)
     def one(x): return np.asarray(x)[None, None]
     emission = {name: one(x) for name, x in arrays.items()}
     return Posterior(one(model.T), one(model.start), one(model.psi), emission, one(log_density),
-                     family=family, info=info or {})
+                     family=family, info=info)
 
 def load(
     path: str | os.PathLike[str], # A file made by `save`

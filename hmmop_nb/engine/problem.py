@@ -16,7 +16,7 @@ from scipy.special import gammaln, xlogy
 
 from hmmop_nb.engine.checks import (
     NO_VALUE, TAKES_LABELS, Data, Numbers, as_floats, as_n_steps, check_finite,
-    check_probabilities, check_psi
+    check_probabilities, check_psi, shown
 )
 from hmmop_nb.engine.emissions import (
     broadcast, draw_rows, emission_arrays, emission_family, log_rows
@@ -74,7 +74,7 @@ def check_concentration(value, name):
 def check_pair(pair, name, first_free=False):
     "The two parameters of a law, checked; the first may be any number if it is a mean."
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise ValueError(f"{name}: expected a pair, got {pair!r}")
+        raise ValueError(f"{name}: expected a pair, got {shown(pair)}")
     pair = tuple(as_floats(x, name) for x in pair)
     for i, x in enumerate(pair):
         if first_free and i == 0: check_finite(x, f"{name}[0]")
@@ -167,7 +167,7 @@ def check_init(init: Any, n_states: int) -> None:
     "Refuse an `init` that is neither a word nor a fitting model."
     if init is None or (isinstance(init, str) and init == "random"): return
     if not isinstance(init, HMMOP):
-        raise ValueError(f'init: expected None, "random" or an HMMOP, got {init!r:.60}')
+        raise ValueError(f'init: expected None, "random" or an HMMOP, got {shown(init)}')
     if init.n_states != n_states:
         raise ValueError(f"init: has {init.n_states} states, but {n_states} are to be learned; "
                          "they must agree")

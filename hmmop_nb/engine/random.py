@@ -11,10 +11,11 @@ from enum import IntEnum
 import numpy as np
 from numba import njit
 
-from .checks import Seed
+from .checks import Seed, shown, whole
 
 # %% auto #0
-__all__ = ['Stream', 'philox', 'uniforms', 'as_key', 'as_rng', 'chain_keys', 'own_key', 'sweep_rng', 'cumulative', 'invert']
+__all__ = ['Stream', 'philox', 'uniforms', 'as_key', 'check_key', 'as_rng', 'chain_keys', 'own_key', 'sweep_rng', 'cumulative',
+           'invert']
 
 # %% ../../nbs/engine/random.ipynb #0b783799
 class Stream(IntEnum):
@@ -68,11 +69,17 @@ def as_key(
     "A 64-bit key from a seed."
     if isinstance(seed, np.random.Generator):
         return np.uint64(seed.integers(0, 2**64, dtype=np.uint64))
-    whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
-    if seed is not None and not (whole and seed >= 0):
+    counts = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
+    if seed is not None and not (counts and seed >= 0):
         raise ValueError("seed: expected a whole number of at least 0, a numpy Generator or None, "
-                         f"got {seed!r}")
+                         f"got {shown(seed)}")
     return np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+
+def check_key(
+    key: int | np.uint64, # From `as_key`
+) -> np.uint64: # The same
+    "A key, checked before it gets near a kernel."
+    return np.uint64(whole(key, "key", 0, 2**64 - 1))
 
 def as_rng(
     key: np.uint64, # From `as_key`

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .checks import NO_VALUE, Data
+from .checks import NO_VALUE, Data, able, as_array, as_items, as_name, shown
 from .problem import check_positions
 from ..model import Sequences, as_sequences
 
@@ -53,10 +53,11 @@ def is_text(x: Any) -> bool:
 # %% ../../nbs/engine/reading.ipynb #39643985
 def labels_of(column: Any, values: list) -> list:
     "The labels that occur, in the order of the categories if the column has some."
-    try: used = set(values)
-    except TypeError:
-        raise ValueError("sequences: expected numbers or labels, got lists within a list of "
-                         "labels; pass one label per observation") from None
+    strange = [x for x in values if not isinstance(x, (str, int, float, type(None)))]
+    if strange:
+        raise ValueError(f"sequences: expected numbers or labels, got {shown(strange[0])}; pass "
+                         "one word or number per observation")
+    used = set(values)
     categories = getattr(getattr(column, "cat", None), "categories", None)
     if categories is None: return sorted(used, key=str)
     return [label for label in categories.tolist() if label in used]
@@ -81,11 +82,12 @@ def as_codes(
         x = put_back(np.asarray(values), there)
     if x.dtype.kind not in "USO" or not x.size: return put_back(x[there], there), None
     if labels is None: labels = labels_of(column, values)
-    number = {label: i for i, label in enumerate(labels)}
+    try: number = {label: i for i, label in enumerate(as_items(labels, "labels"))}
+    except TypeError: raise ValueError(f"labels: {shown(labels)} are not words") from None
     for value in values:
         if not isinstance(value, Hashable) or value not in number:
-            raise ValueError(f"sequences: {value!r} is not one of the {len(labels)} labels seen "
-                             "when fitting; give it as missing, or fit again with it")
+            raise ValueError(f"sequences: {shown(value)} is not one of the {len(labels)} labels "
+                             "seen when fitting; give it as missing, or fit again with it")
     return put_back(np.array([number[value] for value in values], int), there), list(labels)
 
 # %% ../../nbs/engine/reading.ipynb #b65cfb25
@@ -106,11 +108,14 @@ def pick_column(
     missing: bool = False, # Whether entries may be missing
 ) -> Any: # The column, or `None`
     "A column of a table: the one that was named, or the one of the usual name."
-    chosen = default if name is None else name
-    if chosen not in table:
+    chosen = as_name(default if name is None else name, what)
+    if chosen not in able(table, "table", "keys", "a data frame or a dict of columns"):
         if name is None and not needed: return None
-        raise ValueError(f"{what}: the table has no column {chosen!r}; it has "
+        raise ValueError(f"{what}: the table has no column {shown(chosen)}; it has "
                          f"{some_names(table)}, name the right one with {what}=")
+    if as_array(table[chosen], what, "a column").ndim != 1:
+        raise ValueError(f"{what}: column {chosen!r} is no column of single entries, but "
+                         f"{shown(table[chosen])}")
     gone = np.flatnonzero(is_missing(table[chosen]))
     if len(gone) and not missing:
         remedy = NO_VALUE if what == "value" else "every row needs it; fill it in"
@@ -218,7 +223,7 @@ def as_column(part: Any) -> np.ndarray:
 
 def read_lists(data: Any, labels: list | None, missing: bool) -> tuple[Sequences, list | None]:
     "Sequences from lists or from `(X, lengths)`, with numbers or labels in them."
-    data = data if hasattr(data, "__len__") else list(data) # a generator can be read once only
+    if not hasattr(data, "__len__"): data = as_items(data, "sequences") # can be read once only
     labelled = [not np.isscalar(part) and is_text(part) for part in data]
     pair = isinstance(data, tuple) and len(data) == 2 and not labelled[1]
     if pair and labelled[0]: pair = len(data[1]) > 0
@@ -272,7 +277,7 @@ def named_column(data: Any, name: str, what: str) -> Any:
     "A column of a table or of `obs`, for what may also be given as arrays."
     table = getattr(data, "obs", data)
     if not is_table(table):
-        raise ValueError(f"{what}: {name!r} names a column, but the data are a "
+        raise ValueError(f"{what}: {shown(name)} names a column, but the data are a "
                          f"{type(data).__name__}, not a table; pass one entry per sequence")
     return pick_column(table, name, name, what)
 
@@ -325,6 +330,8 @@ def last_steps(
     sequences: Sequences, # Observations
 ) -> np.ndarray: # `(n_sequences,)`
     "Lengths of walks that end with their last observation, when the positions are in order."
+    if not isinstance(sequences, Sequences):
+        raise ValueError(f"sequences: expected Sequences, got {type(sequences).__name__}")
     checked, _ = check_positions(positions, sequences, 2**31 - 1)
     return np.array([int(w[-1]) + 1 if len(w) else 0 for w in checked])
 
@@ -344,6 +351,7 @@ def read_for(
     "Observations as the fit behind a posterior read its own."
     if isinstance(data, Sequences): return data
     about = getattr(model, "info", {})
+    if not isinstance(about, dict): about = {}
     known, labels = dict(about.get("reading", {})), about.get("labels")
     if is_anndata(data) and "value" not in known:
         raise ValueError("sequences: of AnnData a model does not know which columns to take; read "

