@@ -276,7 +276,91 @@ def climb_on(step, careful, point, value, new):
                            "must not happen; please report this")
     return Footing(new, reached, after, calls)
 
+# %% ../nbs/06_em.ipynb #4bd76269
+ROWS = "T", "start", "probs" # arrays whose rows sum to one
+
+def extrapolate(points):
+    "The point that plain steps through these points lead to, several directions at a time."
+    last = points[-1]
+    unit = {name: np.sqrt(np.maximum(x, 1e-4)) if name in ROWS else np.abs(x).max() or 1.
+            for name, x in last.items()}
+    moves = np.array([np.concatenate([((new[name] - old[name]) / unit[name]).ravel()
+                                      for name in last]) for old, new in zip(points, points[1:])])
+    gram = moves @ moves.T
+    gram = gram / max(np.trace(gram), 1e-300) + 1e-12 * np.eye(len(gram))
+    weights = np.linalg.solve(gram, np.ones(len(gram)))
+    weights = weights / weights.sum()
+    ahead = {name: sum(w * x[name] for w, x in zip(weights, points[1:])) for name in last}
+    return {name: repair(name, x, last[name]) for name, x in ahead.items()}
+
+def lift(zero, one, size):
+    "The point after a step with entries that grow but are tiny set to `size` times their growth."
+    lifted = {}
+    for name in (*ROWS, "psi"):
+        if name not in one: continue
+        x, old = one[name], zero[name]
+        growth = np.divide(x, old, out=np.ones_like(x), where=old > 0) - 1
+        wanted = size * np.minimum(growth, .5)
+        if not (wanted > 2 * x).any(): continue
+        y = np.where(wanted > 2 * x, wanted, x)
+        lifted[name] = y / y.sum(-1, keepdims=True) if name in ROWS else np.minimum(y, .99)
+    return one | lifted if lifted else None # nothing to lift
+
+# %% ../nbs/06_em.ipynb #9f471c23
+class Look(NamedTuple):
+    "What a closer look found."
+    best: Footing # The highest point on the way
+    left: float # Gain that is still promised
+    rate: float # The factor by which a gain is multiplied to get what is left
+    calls: int # Calls of `step` that it took
+
+def plain_steps(step, careful, near, enough, least=5, most=20, keep=8):
+    "Plain steps until it is clear whether less than `enough` is left; the points on the way too."
+    points, values, calls = [near.point], [near.value], 0
+    noise = 1e-14 * abs(near.value) # gains below are rounding
+    for n in range(most):
+        near = climb_on(step, careful, near.point, near.value, near.after)
+        points, calls = [*points, near.point][-keep - 1:], calls + near.calls
+        values.append(near.value)
+        if n + 1 < least: continue
+        gains = np.diff(values[-4:])
+        q = np.sqrt(max(gains[2], 0) / gains[0]) if gains[0] > noise else 0.
+        gain, rate = max(gains[2], 0.), 1 / (1 - min(q, 1 - 1e-4))
+        left = gain * rate if q < 1 or gain <= 10 * noise else np.inf
+        if left > enough or 1000 * gain < enough: break
+    return points, Look(near, left, rate, calls)
+
+def try_higher(step, point, best, patience):
+    "The point, or one of the next after it, if it is higher than the best so far."
+    for n in range(patience):
+        after, value = step(point)
+        if value > best.value: return Footing(point, value, after, n + 1)
+        point = after
+    return best._replace(calls=patience)
+
+def look_closer(step, careful, near, enough):
+    "Whether less than `enough` is left to gain, tried in three ways."
+    points, look = plain_steps(step, careful, near, enough)
+    best = try_higher(step, extrapolate(points), look.best, 1)
+    calls = look.calls + best.calls
+    for size in (10., 1., .1, .01, .001):
+        lifted = lift(points[-2], points[-1], size)
+        if lifted is None: break
+        tried = try_higher(step, lifted, best, 3) # others may have to make room first
+        calls += tried.calls
+        if tried.value > best.value:
+            best = tried
+            break
+    return Look(best, max(look.left, best.value - look.best.value), look.rate, calls)
+
 # %% ../nbs/06_em.ipynb #1e5c1f39
+def leap(step, careful, point, near, a):
+    "Where a jump leads, or a second plain step if the value falls there; and the value reached."
+    far = jump(point, near.point, near.after, a)
+    further, reached = step(far)
+    if reached >= near.value: return climb_on(step, careful, far, reached, further), reached
+    return climb_on(step, careful, near.point, near.value, near.after), reached
+
 def squarem(
     step: Callable, # Function of a point: the next point, and the value of the present one
     point: dict, # Arrays to start from, by name
@@ -294,22 +378,24 @@ def squarem(
         trace.append(near.value)
         steps += near.calls
         if show is not None: show(near.value)
-        converged = bool((near.value - value) * max(strides) < tol)
-        if converged or steps + 2 > max_iter:
-            return Climb(near.point, near.value, trace, converged, steps)
-        a = min(strides[-1], longest)
-        far = jump(point, near.point, near.after, a)
-        further, reached = step(far)
-        if reached >= near.value:
-            trace.append(reached)
-            if a == longest: longest *= 4
-            there = climb_on(step, careful, far, reached, further)
+        if (near.value - value) * max(strides) < tol:
+            there, left, rate, calls = look_closer(step, careful, near, tol / 10)
+            steps += calls
+            if left < tol / 10 or steps + 2 > max_iter:
+                trace.append(there.value)
+                return Climb(there.point, there.value, trace, left < tol / 10, steps)
+            strides.append(rate)
         else:
-            longest = max(4., a / 4)
-            there = climb_on(step, careful, near.point, near.value, near.after)
-        point, value, one, calls = there
+            if steps + 2 > max_iter: return Climb(near.point, near.value, trace, False, steps)
+            a = min(strides[-1], longest)
+            there, reached = leap(step, careful, point, near, a)
+            if reached < near.value: longest = max(4., a / 4)
+            else:
+                trace.append(reached)
+                if a == longest: longest *= 4
+            steps += 1 + there.calls
+        point, value, one, _ = there
         trace.append(value)
-        steps += 1 + calls
 
 # %% ../nbs/06_em.ipynb #31233d5a
 def inner_map(problem, theta, seen, tilt=None):
@@ -521,8 +607,6 @@ def slopes_at(problem: Problem, theta: Theta, counts: Counts) -> dict[str, np.nd
     return slopes | emission_slopes(problem.family, theta.emission, counts, extra)
 
 # %% ../nbs/06_em.ipynb #a9edb4a8
-ROWS = "T", "start", "probs" # arrays whose rows sum to one
-
 class Direction(NamedTuple):
     "A way to move a point a little."
     name: str # Which array
