@@ -469,20 +469,93 @@ def climb_data(problem, theta, tol, max_iter, show=None):
 # %% ../nbs/06_em.ipynb #db7e7131
 SHARE = .01 # of flat probability in a start, since EM cannot leave zero
 
+def as_naive(problem):
+    "The same problem as if nothing were omitted."
+    return replace(problem, psi=np.zeros(problem.n_states), start=None, n_steps=None,
+                   prior=replace(problem.prior, T=1., start=1.))
+
 def analytic_start(problem, theta):
     "The unthinned fit of the observed chain."
     S = problem.n_states
-    naive = replace(problem, psi=np.zeros(S), start=None, n_steps=None,
-                    prior=replace(problem.prior, T=1., start=1.))
     flat = theta._replace(T=np.full((S, S), 1 / S), start=np.full(S, 1 / S), psi=np.zeros(S))
-    observed = climb_data(naive, flat, .1, 50).point
+    observed = climb_data(as_naive(problem), flat, .1, 50).point
     return unthin_theta(problem, observed, theta.psi, SHARE)
+
+def without_length(problem, theta):
+    "The problem with the length forgotten, and `psi` as it is at a point."
+    return replace(problem, n_steps=None, psi=theta.psi)
 
 def rough_climb(problem, theta, max_iter, show=None):
     "With the length known, a cheaper climb without it; else nothing."
     if problem.n_steps is None or (theta.psi == 1).all(): return theta
-    rough = replace(problem, n_steps=None, psi=theta.psi)
-    return climb_data(rough, theta, .1, max_iter, show).point
+    return climb_data(without_length(problem, theta), theta, .1, max_iter, show).point
+
+# %% ../nbs/06_em.ipynb #df9e415c
+def symbol_vectors(sequences, n_symbols, rank, rng):
+    "A place for each symbol: leading singular vectors of who follows whom."
+    from scipy.sparse import csr_matrix, diags
+    x, last = sequences.values.astype(np.int64), sequences.offsets[1:][sequences.lengths > 0] - 1
+    first = np.setdiff1d(np.arange(len(x)), last)
+    follow = csr_matrix((np.ones(len(first)), (x[first], x[first + 1])), (n_symbols,) * 2)
+    row, column = (1 / np.sqrt(np.asarray(follow.sum(axis)).ravel() + 1) for axis in (1, 0))
+    scaled = diags(row) @ follow @ diags(column)
+    basis = rng.standard_normal((n_symbols, min(rank + 5, n_symbols)))
+    for _ in range(6): basis = np.linalg.qr(scaled @ (scaled.T @ basis))[0]
+    small, size, right = np.linalg.svd((scaled.T @ basis).T, full_matrices=False)
+    left, right = (basis @ small * size)[:, :rank], (right.T * size)[:, :rank]
+    return np.c_[left * row[:, None], right * column[:, None]]
+
+def group_points(points, weight, groups, rng, tries=5, rounds=20):
+    "A label for each point, from the best of several runs of weighted k-means."
+    def distances(centres):
+        far = (points**2).sum(1)[:, None] - 2 * points @ centres.T + (centres**2).sum(1)
+        return np.maximum(far, 0)
+    best, least = np.zeros(len(points), int), np.inf
+    for _ in range(tries):
+        centres = points[[rng.choice(len(points), p=weight / weight.sum())]]
+        while len(centres) < groups:
+            far = weight * distances(centres).min(1) + 1e-300
+            centres = np.r_[centres, points[[rng.choice(len(points), p=far / far.sum())]]]
+        for _ in range(rounds):
+            member = np.eye(groups)[distances(centres).argmin(1)] * weight[:, None]
+            some = member.sum(0) > 0
+            centres[some] = (member.T @ points)[some] / member.sum(0)[some, None]
+        cost = weight @ distances(centres).min(1)
+        if cost < least: best, least = distances(centres).argmin(1), cost
+    return best
+
+# %% ../nbs/06_em.ipynb #32534cf4
+def spectral_start(family, rng):
+    "Probabilities of symbols in which groups that keep the same company have a state of their own."
+    S, M = family.prior_probs.shape
+    share = np.bincount(family.held.values.astype(np.int64), minlength=M) / len(family.held.values)
+    places = symbol_vectors(family.held, M, min(S, M), rng)
+    label = group_points(places, share, S, rng)
+    own = share * (label == np.arange(S)[:, None])
+    probs = .3 * share + .7 * shares(own, share) + 1e-3 * rng.dirichlet(np.ones(M), S)
+    return shares(probs * (family.prior_probs > 0), 0)
+
+# %% ../nbs/06_em.ipynb #60825d5c
+MANY = 50 # symbols, above which one start is not enough
+REHEARSALS = 10**6 # their random numbers: far from those of restarts
+
+def rehearse(problem, begin, key):
+    "The best of several starts, each climbed a little."
+    S, naive, blind = problem.n_states, as_naive(problem), replace(problem, init="random")
+    def rng(n): return sweep_rng(key, REHEARSALS + n, Stream.START)
+    flat = dict(T=np.full((S, S), 1 / S), start=np.full(S, 1 / S))
+    thetas = [begin._replace(**flat, emission=spectral_start(problem.family, rng(0)))]
+    thetas += [first_theta(blind, rng(n)) for n in range(1, 7)]
+    thetas = [theta._replace(psi=np.zeros(S)) for theta in thetas]
+    for passes, kept in ((8, 4), (16, 2)):
+        climbs = [climb_data(naive, theta, .1, passes) for theta in thetas]
+        climbs.sort(key=lambda climb: -climb.value)
+        thetas = [climb.point for climb in climbs[:kept]]
+    starts = [analytic_start(problem, begin)]
+    starts += [unthin_theta(problem, theta, begin.psi, SHARE) for theta in thetas]
+    rough = without_length(problem, begin)
+    climbs = [climb_data(rough, theta, 1., 100) for theta in starts]
+    return max(climbs, key=lambda climb: climb.value).point
 
 # %% ../nbs/06_em.ipynb #ab61f162
 def given_start(problem, theta):
@@ -495,7 +568,10 @@ def given_start(problem, theta):
 def choose_starts(problem, restarts, key):
     "Points to climb from: the one that `init` asks for, then random ones."
     begin = first_theta(problem, sweep_rng(key, 0, Stream.START))
-    if problem.init is None: begin = analytic_start(problem, begin)
+    symbols = problem.family.prior_probs.shape[1] if problem.family.symbols else 0
+    if problem.init is None and symbols > MANY and (begin.psi < 1).any():
+        begin = rehearse(problem, begin, key)
+    elif problem.init is None: begin = analytic_start(problem, begin)
     elif isinstance(problem.init, HMMOP): begin = given_start(problem, begin)
     blind = replace(problem, init="random")
     numbers = range(1, restarts + 1)
