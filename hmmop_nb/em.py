@@ -15,9 +15,9 @@ import numba
 import numpy as np
 from numba import njit
 
-from .engine.checks import Data, Numbers, Seed, whole
+from .engine.checks import Data, Numbers, Seed, check_finite, positive, whole
 from .engine.driver import warn_user
-from .engine.emissions import log_rows
+from .engine.emissions import Gaussian, emission_family, log_rows
 from .engine.lattice import as_walk, expected_matches, explain_impossible, scaled_densities
 from .engine.messages import smooth
 from .engine.posterior import Posterior
@@ -583,9 +583,12 @@ def settle(problem: Problem) -> Problem:
     check_peak(problem.prior)
     if problem.n_steps is None:
         if problem.learns_psi:
-            raise ValueError("psi: is unknown and so is n_steps, but one of them must be known, "
-                             "since observations alone do not tell omission from movement; pass "
-                             "psi, or the latent lengths n_steps")
+            some = "in part " if problem.unknown.any() != problem.unknown.all() else ""
+            raise ValueError(f"psi: is {some}unknown and so is n_steps, but one of them must be "
+                             "known, since observations alone do not tell omission from movement; "
+                             "pass psi, or the latent lengths n_steps, or say with a prior what "
+                             "you believe and average over it: "
+                             "fit_gaps(..., prior=Prior(psi=(omitted, observed)))")
         if (problem.psi == 1).all():
             raise ValueError("psi: is 1 for every state, so that nothing could have been observed; "
                              "lower it")
@@ -594,6 +597,39 @@ def settle(problem: Problem) -> Problem:
     omitted, observed = problem.n_steps.sum() - n_observed + a - 1, n_observed + b - 1
     share = float(omitted / (omitted + observed))
     return replace(problem, psi=np.full(problem.n_states, share), one_psi=False)
+
+# %% ../nbs/06_em.ipynb #beda3c72
+def centre_of(problem: Problem) -> float:
+    "What to take away from observations that are far from zero; 0 for others."
+    if problem.family.name != "gaussian" or not problem.family.learned: return 0.
+    values = problem.sequences.values
+    middle = float(np.median(values))
+    return middle if abs(middle) > 1e3 * values.std() else 0.
+
+def moved_means(model: HMMOP, by: float) -> HMMOP:
+    "A model with other means."
+    emission = Gaussian(model.emission.means + by, model.emission.scales)
+    return HMMOP(model.T, model.start, emission, model.psi)
+
+def near_zero(problem: Problem, centre: float) -> Problem:
+    "The same problem with the centre of the observations taken away."
+    if not centre: return problem
+    values = problem.sequences.values.astype(float) - centre
+    sequences, init = replace(problem.sequences, values=values), problem.init
+    if isinstance(init, HMMOP) and isinstance(init.emission, Gaussian):
+        init = moved_means(init, -centre)
+    family = emission_family("gaussian", sequences, problem.n_states, problem.prior)
+    return replace(problem, sequences=sequences, family=family, init=init)
+
+def check_effort(tol: Any, max_iter: Any, restarts: Any) -> tuple[float, int, int]:
+    "How far and how often to climb, checked."
+    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)):
+        raise ValueError(f"tol: expected a number above 0, got {tol!r:.60}")
+    check_finite(np.asarray(float(tol)), "tol", positive, "be finite and above 0")
+    restarts = whole(restarts, "restarts", 0)
+    if restarts >= REHEARSALS:
+        raise ValueError(f"restarts: is {restarts}, more than ever end; a dozen are many")
+    return float(tol), whole(max_iter, "max_iter", 1), restarts
 
 # %% ../nbs/06_em.ipynb #6d5e2f8f
 def unfinished(climb, max_iter):
@@ -629,17 +665,20 @@ def fit_em(
     emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
     start: Numbers | None = None, # Law of the first latent state if known; `None` learns it
     prior: Prior = Prior(), # Concentrations of at least 1; the default is maximum likelihood
-    init: Any = None, # `None`: the unthinned observed chain; `"random"`; an `HMMOP` to start from
+    init: Any = None, # `None`: the unthinned observed chain; `"random"`; an `HMMOP`
     restarts: int = 0, # Random starts that are tried besides
-    tol: float = 1e-4, # Stop when about this much log-likelihood is left to gain
+    tol: float = 1e-4, # Stop when at most about this much log-likelihood is left to gain
     max_iter: int = 1000, # Passes over the data, for each start
     seed: Seed = None, # An int or a `Generator`, for the random starts
     progress: bool = False, # Show a progress bar
 ) -> Posterior: # One chain with one draw
     "Maximum likelihood, or the highest point of the posterior, by exact EM."
+    tol, max_iter, restarts = check_effort(tol, max_iter, restarts)
     problem = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi,
                           n_steps=n_steps, start=start, prior=prior, init=init))
-    starts, climbs = choose_starts(problem, whole(restarts, "restarts", 0), as_key(seed)), []
+    centre = centre_of(problem)
+    problem = near_zero(problem, centre)
+    starts, climbs = choose_starts(problem, restarts, as_key(seed)), []
     with progress_bar(progress) as bar:
         def show(value):
             if bar is None: return
@@ -653,9 +692,10 @@ def fit_em(
     warn_user(said)
     info = about_climb(problem, best, climbs) | dict(tol=tol)
     info["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None
+    info["shared_psi"] = psi is None
     if said: info["warnings"] = said
     model = HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), theta.psi)
-    return Posterior.from_model(model, best.value, info)
+    return Posterior.from_model(moved_means(model, centre) if centre else model, best.value, info)
 
 # %% ../nbs/06_em.ipynb #3a106f5b
 def over(a, p):
@@ -711,15 +751,32 @@ def directions(problem, parts, counts, least):
     "Free directions at a point, entries at the boundary left out."
     weights = {"T": counts.transitions, "start": counts.first}
     if "probs" in parts: weights["probs"] = parts["probs"] * counts.observed[:, None]
+    for name in ("means", "scales", "rates"): weights[name] = counts.observed
+    if "rates" in parts: weights["rates"] = counts.observed * parts["rates"]
+    if "scales" in parts:
+        bound = least_scale(problem.family.held.values)
+        weights["scales"] = np.where(parts["scales"] > 1.01 * bound, counts.observed, 0)
+    seldom = np.minimum(counts.omitted, counts.observed)
+    weights["psi"] = np.where(problem.unknown, seldom, 0)
     found = []
     for name, x in parts.items():
         for place in np.ndindex(x.shape):
             along = direction(parts, name, place)
-            if name == "psi" and not problem.unknown[place]: continue
-            if name in ROWS and (along.gives == place or weights[name][place] < least): continue
-            found.append(along)
+            if along.gives != place and weights[name][place] >= least: found.append(along)
     return found
 
+def full_information(parts, counts, along):
+    "What the data would tell about a direction if nothing were hidden."
+    name, place, x = along.name, along.place, parts[along.name]
+    if name == "psi": return counts.omitted[place] / x[place]**2 / (1 - x[place])
+    if name == "rates": return counts.observed[place] / x[place]
+    if name == "means": return counts.observed[place] / parts["scales"][place]**2
+    if name == "scales": return 2 * counts.observed[place] / x[place]**2
+    rows = dict(T=counts.transitions.sum(1), probs=counts.observed)
+    total = counts.first.sum() if name == "start" else rows[name][place[0]]
+    return total * (1 / x[place] + 1 / x[along.gives])
+
+# %% ../nbs/06_em.ipynb #4156415b
 def step_size(parts, along):
     "A small step in a direction."
     x = parts[along.name][along.place]
@@ -757,13 +814,17 @@ def problem_of(fitted, sequences, emission):
     if held != fitted_to:
         raise ValueError(f"sequences: have {held} observations, but the fit had {fitted_to}; pass "
                          "the same data")
-    params = problem.family.pack({name: x[0, 0] for name, x in fitted.emission.items()})
-    return problem, theta_of(model, params)
+    centre = centre_of(problem)
+    arrays = {name: x[0, 0] for name, x in fitted.emission.items()}
+    if centre: arrays["means"] = arrays["means"] - centre
+    return near_zero(problem, centre), theta_of(model, problem.family.pack(arrays))
 
 # %% ../nbs/06_em.ipynb #6efd57c1
-def errors_along(ways, curvature):
-    "Standard error of every entry that moves along some direction, by name and place."
-    covariance, found = np.linalg.inv(curvature), {}
+def errors_along(ways, curvature, full):
+    "Standard error of every entry that moves along some direction, `nan` if it is not told."
+    size = np.sqrt(full)
+    share, vectors = np.linalg.eigh(curvature / np.outer(size, size)) # of what was hidden
+    told, found = share > 1e-5, {}
     entries = {(along.name, along.place) for along in ways}
     entries |= {(along.name, along.gives) for along in ways if along.gives is not None}
     for name, place in sorted(entries):
@@ -772,14 +833,18 @@ def errors_along(ways, curvature):
             if along.name != name: continue
             if along.place == place: move[n] += 1
             if along.gives == place: move[n] -= 1
-        found[name, place] = np.sqrt(move @ covariance @ move)
+        loads = (move / size @ vectors)**2
+        flat = loads[~told].sum() > 1e-4 * loads.sum()
+        found[name, place] = np.nan if flat else np.sqrt((loads[told] / share[told]).sum())
     return found
 
-def is_curved(curvature):
-    "Whether the log density falls in all directions."
-    size = np.sqrt(np.abs(np.diag(curvature)))
-    if not (size > 0).all(): return False
-    return np.linalg.eigvalsh(curvature / np.outer(size, size))[0] > 1e-10
+def known_entries(problem, parts):
+    "Entries that were given, or have no choice, by name."
+    family, known = problem.family, dict(psi=~problem.unknown)
+    allowed = dict(T=problem.allowed, start=problem.allowed_start)
+    if "probs" in parts: allowed["probs"] = family.prior_probs > 0
+    for name, x in allowed.items(): known[name] = ~x | (x.sum(-1, keepdims=True) == 1)
+    return {name: known.get(name, np.zeros(x.shape, bool)) for name, x in parts.items()}
 
 # %% ../nbs/06_em.ipynb #95844a33
 def standard_errors(
@@ -788,19 +853,26 @@ def standard_errors(
     *,
     emission: Any = None, # The emission, if it is an object of your own class
     least: float = .5, # Entries that stand for fewer expected transitions count as zero
-) -> dict[str, np.ndarray]: # Shaped like the parameters, `nan` at the boundary; and `T_upper`
+) -> dict[str, np.ndarray]: # 0 for what is known, `nan` at the boundary; and `T_upper`
     "Standard errors of an estimate by `fit_em`, from the observed information."
     problem, theta = problem_of(fitted, sequences, emission)
     parts, counts = as_parts(problem, theta), expectations(problem, theta).counts
     slopes, ways = slopes_at(problem, theta, counts)["T"], directions(problem, parts, counts, least)
-    out = {name: np.full(x.shape, np.nan) for name, x in parts.items()}
-    curvature = information(problem, parts, ways)
-    if len(ways) and is_curved(curvature):
-        for (name, place), error in errors_along(ways, curvature).items(): out[name][place] = error
-    elif len(ways):
+    out = {name: np.where(x, 0., np.nan) for name, x in known_entries(problem, parts).items()}
+    found = {}
+    if ways:
+        full = np.array([full_information(parts, counts, along) for along in ways])
+        found = errors_along(ways, information(problem, parts, ways), full)
+    for (name, place), error in found.items(): out[name][place] = error
+    flat = [f"{name}[{', '.join(map(str, place))}]" for (name, place), error in found.items()
+            if np.isnan(error)]
+    if flat:
         warn_user(["fitted: the log-likelihood is flat in some direction at this point, so that "
-                   "there are no standard errors; it may not be a top, or the data may not tell "
-                   "the parameters apart"])
+                   f"{len(flat)} entries have no standard error ({', '.join(flat[:3])}, ...); it "
+                   "may not be a top, or the data may not tell the parameters apart"])
+    if fitted.info.get("shared_psi"):
+        psi, visits = theta.psi, sum(fitted.info["n_steps"]) + sum(problem.prior.psi) - 2
+        out["psi"] = np.sqrt(psi * (1 - psi) / visits)
     behind = (theta.T * slopes).sum(1, keepdims=True) - slopes
     bound = np.log(20) / np.maximum(behind, np.log(20))
     out["T_upper"] = np.where(np.isnan(out["T"]) & problem.allowed, bound, np.nan)
