@@ -284,13 +284,12 @@ def extrapolate(points):
     last = points[-1]
     unit = {name: np.sqrt(np.maximum(x, 1e-4)) if name in ROWS else np.abs(x).max() or 1.
             for name, x in last.items()}
-    moves = np.array([np.concatenate([((new[name] - old[name]) / unit[name]).ravel()
-                                      for name in last]) for old, new in zip(points, points[1:])])
-    gram = moves @ moves.T
-    gram = gram / max(np.trace(gram), 1e-300) + 1e-12 * np.eye(len(gram))
-    weights = np.linalg.solve(gram, np.ones(len(gram)))
-    weights = weights / weights.sum()
-    ahead = {name: sum(w * x[name] for w, x in zip(weights, points[1:])) for name in last}
+    def flat(x): return np.concatenate([(x[name] / unit[name]).ravel() for name in last])
+    steps = np.diff([flat(x) for x in points], axis=0)
+    back = np.linalg.lstsq(np.diff(steps, axis=0).T, steps[-1], rcond=1e-8)[0]
+    ahead = {name: x - sum(w * (new[name] - old[name])
+                           for w, old, new in zip(back, points[1:], points[2:]))
+             for name, x in last.items()}
     return {name: repair(name, x, last[name]) for name, x in ahead.items()}
 
 def lift(zero, one, size):
@@ -655,6 +654,16 @@ def progress_bar(on):
     from tqdm.auto import tqdm
     return tqdm(desc="em", unit=" cycles")
 
+def climb_all(problem, starts, tol, max_iter, progress):
+    "Climb from every start."
+    with progress_bar(progress) as bar:
+        def show(value):
+            if bar is None: return
+            bar.update(1)
+            bar.set_postfix_str(f"log density {value:.4f}")
+        rough = [rough_climb(problem, begin, max_iter, show) for begin in starts]
+        return [climb_data(problem, begin, tol, max_iter, show) for begin in rough]
+
 # %% ../nbs/06_em.ipynb #dd0d4ef8
 def fit_em(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
@@ -671,31 +680,30 @@ def fit_em(
     max_iter: int = 1000, # Passes over the data, for each start
     seed: Seed = None, # An int or a `Generator`, for the random starts
     progress: bool = False, # Show a progress bar
+    errors: bool = False, # Find standard errors too, for `summary()`: two passes for each entry
 ) -> Posterior: # One chain with one draw
     "Maximum likelihood, or the highest point of the posterior, by exact EM."
     tol, max_iter, restarts = check_effort(tol, max_iter, restarts)
-    problem = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi,
-                          n_steps=n_steps, start=start, prior=prior, init=init))
-    centre = centre_of(problem)
-    problem = near_zero(problem, centre)
-    starts, climbs = choose_starts(problem, restarts, as_key(seed)), []
-    with progress_bar(progress) as bar:
-        def show(value):
-            if bar is None: return
-            bar.update(1)
-            bar.set_postfix_str(f"log density {value:.4f}")
-        for begin in starts:
-            begin = rough_climb(problem, begin, max_iter, show)
-            climbs.append(climb_data(problem, begin, tol, max_iter, show))
+    asked = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi,
+                        n_steps=n_steps, start=start, prior=prior, init=init))
+    centre = centre_of(asked)
+    problem = near_zero(asked, centre)
+    starts = choose_starts(problem, restarts, as_key(seed))
+    climbs = climb_all(problem, starts, tol, max_iter, progress)
     best = climbs[int(np.argmax([climb.value for climb in climbs]))]
     said, theta = unfinished(best, max_iter), best.point
     warn_user(said)
-    info = about_climb(problem, best, climbs) | dict(tol=tol)
+    info = about_climb(problem, best, climbs) | dict(tol=tol, shared_psi=psi is None)
     info["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None
-    info["shared_psi"] = psi is None
     if said: info["warnings"] = said
     model = HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), theta.psi)
-    return Posterior.from_model(moved_means(model, centre) if centre else model, best.value, info)
+    if centre: model = moved_means(model, centre)
+    found = Posterior.from_model(model, best.value, info)
+    if not errors: return found
+    own = None if isinstance(emission, str) else emission
+    error = standard_errors(found, asked.sequences, emission=own)
+    info["standard_errors"] = {name: x.tolist() for name, x in error.items()}
+    return replace(found, info=info)
 
 # %% ../nbs/06_em.ipynb #3a106f5b
 def over(a, p):

@@ -344,7 +344,9 @@ def group_symbols(points, weight, groups, rng):
     best, least = np.arange(len(points)) % groups, np.inf
     if groups == len(points): return best
     for _ in range(10):
-        try: centres, label = kmeans2(points, groups, minit="++", seed=rng, missing="raise")
+        try:
+            with np.errstate(invalid="ignore"): # fewer distinct points than groups
+                centres, label = kmeans2(points, groups, minit="++", seed=rng, missing="raise")
         except ClusterError: continue # a centre was left without symbols: try again
         cost = (weight * ((points - centres[label])**2).sum(1)).sum()
         if cost < least: best, least = label, cost
