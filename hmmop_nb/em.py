@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numba import njit
 
-from .engine.checks import Data, Numbers, Seed, check_finite, positive, whole
+from .engine.checks import Data, Numbers, Seed, whole
 from .engine.driver import warn_user
 from .engine.emissions import Gaussian, emission_family, log_rows
 from .engine.lattice import as_walk, expected_matches, explain_impossible, scaled_densities
@@ -329,6 +329,7 @@ def plain_steps(step, careful, near, enough, least=5, most=20, keep=8):
         if left > enough or 1000 * gain < enough: break
     return points, Look(near, left, rate, calls)
 
+# %% ../nbs/06_em.ipynb #52cd7404
 def try_higher(step, point, best, patience):
     "The point, or one of the next after it, if it is higher than the best so far."
     for n in range(patience):
@@ -352,7 +353,7 @@ def look_closer(step, careful, near, enough):
             break
     return Look(best, max(look.left, best.value - look.best.value), look.rate, calls)
 
-# %% ../nbs/06_em.ipynb #1e5c1f39
+# %% ../nbs/06_em.ipynb #53af6570
 def leap(step, careful, point, near, a):
     "Where a jump leads, or a second plain step if the value falls there; and the value reached."
     far = jump(point, near.point, near.after, a)
@@ -360,6 +361,7 @@ def leap(step, careful, point, near, a):
     if reached >= near.value: return climb_on(step, careful, far, reached, further), reached
     return climb_on(step, careful, near.point, near.value, near.after), reached
 
+# %% ../nbs/06_em.ipynb #1e5c1f39
 def squarem(
     step: Callable, # Function of a point: the next point, and the value of the present one
     point: dict, # Arrays to start from, by name
@@ -620,15 +622,20 @@ def near_zero(problem: Problem, centre: float) -> Problem:
     family = emission_family("gaussian", sequences, problem.n_states, problem.prior)
     return replace(problem, sequences=sequences, family=family, init=init)
 
+def above_zero(value: Any, name: str) -> float:
+    "A single number above 0."
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise ValueError(f"{name}: expected a number above 0, got {value!r:.60}")
+    if not 0 < value < 1e300:
+        raise ValueError(f"{name}: is {value!r:.60}, but must be finite and above 0")
+    return float(value)
+
 def check_effort(tol: Any, max_iter: Any, restarts: Any) -> tuple[float, int, int]:
     "How far and how often to climb, checked."
-    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)):
-        raise ValueError(f"tol: expected a number above 0, got {tol!r:.60}")
-    check_finite(np.asarray(float(tol)), "tol", positive, "be finite and above 0")
     restarts = whole(restarts, "restarts", 0)
     if restarts >= REHEARSALS:
         raise ValueError(f"restarts: is {restarts}, more than ever end; a dozen are many")
-    return float(tol), whole(max_iter, "max_iter", 1), restarts
+    return above_zero(tol, "tol"), whole(max_iter, "max_iter", 1), restarts
 
 # %% ../nbs/06_em.ipynb #6d5e2f8f
 def unfinished(climb, max_iter):
@@ -808,6 +815,8 @@ def information(problem, parts, ways):
 # %% ../nbs/06_em.ipynb #1dd377b9
 def problem_of(fitted, sequences, emission):
     "The problem that a fit by `fit_em` solved, and its answer."
+    if not isinstance(fitted, Posterior):
+        raise ValueError(f"fitted: expected a fit by fit_em, got {type(fitted).__name__}")
     info = fitted.info
     if info.get("method") != "em":
         raise ValueError(f"fitted: comes from {info.get('method', 'elsewhere')!r}; standard errors "
@@ -864,6 +873,7 @@ def standard_errors(
 ) -> dict[str, np.ndarray]: # 0 for what is known, `nan` at the boundary; and `T_upper`
     "Standard errors of an estimate by `fit_em`, from the observed information."
     problem, theta = problem_of(fitted, sequences, emission)
+    least = above_zero(least, "least")
     parts, counts = as_parts(problem, theta), expectations(problem, theta).counts
     slopes, ways = slopes_at(problem, theta, counts)["T"], directions(problem, parts, counts, least)
     out = {name: np.where(x, 0., np.nan) for name, x in known_entries(problem, parts).items()}
