@@ -17,7 +17,9 @@ from numba import njit
 
 from .engine.checks import Data, Numbers, Seed, as_number, switch, whole
 from .engine.driver import warn_user
-from .engine.emissions import NO_SYMBOL, has_value, log_rows, with_values
+from hmmop_nb.engine.emissions import (
+    NO_SYMBOL, Gaussian, emission_family, has_value, log_rows, with_values
+)
 from .engine.lattice import as_walk, expected_matches, explain_impossible, scaled_densities
 from .engine.messages import smooth
 from .engine.posterior import Posterior
@@ -282,6 +284,91 @@ def climb_on(step, careful, point, value, new):
                            "must not happen; please report this")
     return Footing(new, reached, after, calls)
 
+# %% ../nbs/06_em.ipynb #4bd76269
+ROWS = "T", "start", "probs" # arrays whose rows sum to one
+
+def extrapolate(points):
+    "The point that plain steps through these points lead to, several directions at a time."
+    last = points[-1]
+    unit = {name: np.sqrt(np.maximum(x, 1e-4)) if name in ROWS else np.abs(x).max() or 1.
+            for name, x in last.items()}
+    def flat(x): return np.concatenate([(x[name] / unit[name]).ravel() for name in last])
+    steps = np.diff([flat(x) for x in points], axis=0)
+    back = np.linalg.lstsq(np.diff(steps, axis=0).T, steps[-1], rcond=1e-8)[0]
+    ahead = {name: x - sum(w * (new[name] - old[name])
+                           for w, old, new in zip(back, points[1:], points[2:]))
+             for name, x in last.items()}
+    return {name: repair(name, x, last[name]) for name, x in ahead.items()}
+
+def lift(zero, one, size):
+    "The point after a step with entries that grow but are tiny set to `size` times their growth."
+    lifted = {}
+    for name in (*ROWS, "psi"):
+        if name not in one: continue
+        x, old = one[name], zero[name]
+        growth = np.divide(x, old, out=np.ones_like(x), where=old > 0) - 1
+        wanted = size * np.minimum(growth, .5)
+        if not (wanted > 2 * x).any(): continue
+        y = np.where(wanted > 2 * x, wanted, x)
+        lifted[name] = y / y.sum(-1, keepdims=True) if name in ROWS else np.minimum(y, .99)
+    return one | lifted if lifted else None # nothing to lift
+
+# %% ../nbs/06_em.ipynb #9f471c23
+class Look(NamedTuple):
+    "What a closer look found."
+    best: Footing # The highest point on the way
+    left: float # Gain that is still promised
+    rate: float # The factor by which a gain is multiplied to get what is left
+    calls: int # Calls of `step` that it took
+
+def plain_steps(step, careful, near, enough, least=5, most=20, keep=8):
+    "Plain steps until it is clear whether less than `enough` is left; the points on the way too."
+    points, values, calls = [near.point], [near.value], 0
+    noise = 1e-14 * abs(near.value) # gains below are rounding
+    for n in range(most):
+        near = climb_on(step, careful, near.point, near.value, near.after)
+        points, calls = [*points, near.point][-keep - 1:], calls + near.calls
+        values.append(near.value)
+        if n + 1 < least: continue
+        gains = np.diff(values[-4:])
+        q = np.sqrt(max(gains[2], 0) / gains[0]) if gains[0] > noise else 0.
+        gain, rate = max(gains[2], 0.), 1 / (1 - min(q, 1 - 1e-4))
+        left = gain * rate if q < 1 or gain <= 10 * noise else np.inf
+        if left > enough or 1000 * gain < enough: break
+    return points, Look(near, left, rate, calls)
+
+# %% ../nbs/06_em.ipynb #52cd7404
+def try_higher(step, point, best, patience):
+    "The point, or one of the next after it, if it is higher than the best so far."
+    for n in range(patience):
+        after, value = step(point)
+        if value > best.value: return Footing(point, value, after, n + 1)
+        point = after
+    return best._replace(calls=patience)
+
+def look_closer(step, careful, near, enough):
+    "Whether less than `enough` is left to gain, tried in three ways."
+    points, look = plain_steps(step, careful, near, enough)
+    best = try_higher(step, extrapolate(points), look.best, 1)
+    calls = look.calls + best.calls
+    for size in (10., 1., .1, .01, .001):
+        lifted = lift(points[-2], points[-1], size)
+        if lifted is None: break
+        tried = try_higher(step, lifted, best, 3) # others may have to make room first
+        calls += tried.calls
+        if tried.value > best.value:
+            best = tried
+            break
+    return Look(best, max(look.left, best.value - look.best.value), look.rate, calls)
+
+# %% ../nbs/06_em.ipynb #53af6570
+def leap(step, careful, point, near, a):
+    "Where a jump leads, or a second plain step if the value falls there; and the value reached."
+    far = jump(point, near.point, near.after, a)
+    further, reached = step(far)
+    if reached >= near.value: return climb_on(step, careful, far, reached, further), reached
+    return climb_on(step, careful, near.point, near.value, near.after), reached
+
 # %% ../nbs/06_em.ipynb #1e5c1f39
 def squarem(
     step: Callable, # Function of a point: the next point, and the value of the present one
@@ -300,22 +387,24 @@ def squarem(
         trace.append(near.value)
         steps += near.calls
         if show is not None: show(near.value)
-        converged = bool((near.value - value) * max(strides) < tol)
-        if converged or steps + 2 > max_iter:
-            return Climb(near.point, near.value, trace, converged, steps)
-        a = min(strides[-1], longest)
-        far = jump(point, near.point, near.after, a)
-        further, reached = step(far)
-        if reached >= near.value:
-            trace.append(reached)
-            if a == longest: longest *= 4
-            there = climb_on(step, careful, far, reached, further)
+        if (near.value - value) * max(strides) < tol:
+            there, left, rate, calls = look_closer(step, careful, near, tol / 10)
+            steps += calls
+            if left < tol / 10 or steps + 2 > max_iter:
+                trace.append(there.value)
+                return Climb(there.point, there.value, trace, left < tol / 10, steps)
+            strides.append(rate)
         else:
-            longest = max(4., a / 4)
-            there = climb_on(step, careful, near.point, near.value, near.after)
-        point, value, one, calls = there
+            if steps + 2 > max_iter: return Climb(near.point, near.value, trace, False, steps)
+            a = min(strides[-1], longest)
+            there, reached = leap(step, careful, point, near, a)
+            if reached < near.value: longest = max(4., a / 4)
+            else:
+                trace.append(reached)
+                if a == longest: longest *= 4
+            steps += 1 + there.calls
+        point, value, one, _ = there
         trace.append(value)
-        steps += 1 + calls
 
 # %% ../nbs/06_em.ipynb #31233d5a
 def inner_map(problem, theta, seen, tilt=None):
@@ -389,20 +478,93 @@ def climb_data(problem, theta, tol, max_iter, show=None):
 # %% ../nbs/06_em.ipynb #db7e7131
 SHARE = .01 # of flat probability in a start, since EM cannot leave zero
 
+def as_naive(problem):
+    "The same problem as if nothing were omitted."
+    return replace(problem, psi=np.zeros(problem.n_states), start=None, n_steps=None,
+                   prior=replace(problem.prior, T=1., start=1.))
+
 def analytic_start(problem, theta):
     "The unthinned fit of the observed chain."
     S = problem.n_states
-    naive = replace(problem, psi=np.zeros(S), start=None, n_steps=None,
-                    prior=replace(problem.prior, T=1., start=1.))
     flat = theta._replace(T=np.full((S, S), 1 / S), start=np.full(S, 1 / S), psi=np.zeros(S))
-    observed = climb_data(naive, flat, .1, 50).point
+    observed = climb_data(as_naive(problem), flat, .1, 50).point
     return unthin_theta(problem, observed, theta.psi, SHARE)
+
+def without_length(problem, theta):
+    "The problem with the length forgotten, and `psi` as it is at a point."
+    return replace(problem, n_steps=None, psi=theta.psi)
 
 def rough_climb(problem, theta, max_iter, show=None):
     "With the length known, a cheaper climb without it; else nothing."
     if problem.n_steps is None or (theta.psi == 1).all(): return theta
-    rough = replace(problem, n_steps=None, psi=theta.psi)
-    return climb_data(rough, theta, .1, max_iter, show).point
+    return climb_data(without_length(problem, theta), theta, .1, max_iter, show).point
+
+# %% ../nbs/06_em.ipynb #df9e415c
+def symbol_vectors(sequences, n_symbols, rank, rng):
+    "A place for each symbol: leading singular vectors of who follows whom."
+    from scipy.sparse import csr_matrix, diags
+    x, last = sequences.values.astype(np.int64), sequences.offsets[1:][sequences.lengths > 0] - 1
+    first = np.setdiff1d(np.arange(len(x)), last)
+    follow = csr_matrix((np.ones(len(first)), (x[first], x[first + 1])), (n_symbols,) * 2)
+    row, column = (1 / np.sqrt(np.asarray(follow.sum(axis)).ravel() + 1) for axis in (1, 0))
+    scaled = diags(row) @ follow @ diags(column)
+    basis = rng.standard_normal((n_symbols, min(rank + 5, n_symbols)))
+    for _ in range(6): basis = np.linalg.qr(scaled @ (scaled.T @ basis))[0]
+    small, size, right = np.linalg.svd((scaled.T @ basis).T, full_matrices=False)
+    left, right = (basis @ small * size)[:, :rank], (right.T * size)[:, :rank]
+    return np.c_[left * row[:, None], right * column[:, None]]
+
+def group_points(points, weight, groups, rng, tries=5, rounds=20):
+    "A label for each point, from the best of several runs of weighted k-means."
+    def distances(centres):
+        far = (points**2).sum(1)[:, None] - 2 * points @ centres.T + (centres**2).sum(1)
+        return np.maximum(far, 0)
+    best, least = np.zeros(len(points), int), np.inf
+    for _ in range(tries):
+        centres = points[[rng.choice(len(points), p=weight / weight.sum())]]
+        while len(centres) < groups:
+            far = weight * distances(centres).min(1) + 1e-300
+            centres = np.r_[centres, points[[rng.choice(len(points), p=far / far.sum())]]]
+        for _ in range(rounds):
+            member = np.eye(groups)[distances(centres).argmin(1)] * weight[:, None]
+            some = member.sum(0) > 0
+            centres[some] = (member.T @ points)[some] / member.sum(0)[some, None]
+        cost = weight @ distances(centres).min(1)
+        if cost < least: best, least = distances(centres).argmin(1), cost
+    return best
+
+# %% ../nbs/06_em.ipynb #32534cf4
+def spectral_start(family, rng):
+    "Probabilities of symbols in which groups that keep the same company have a state of their own."
+    S, M = family.prior_probs.shape
+    share = np.bincount(family.held.values.astype(np.int64), minlength=M) / len(family.held.values)
+    places = symbol_vectors(family.held, M, min(S, M), rng)
+    label = group_points(places, share, S, rng)
+    own = share * (label == np.arange(S)[:, None])
+    probs = .3 * share + .7 * shares(own, share) + 1e-3 * rng.dirichlet(np.ones(M), S)
+    return shares(probs * (family.prior_probs > 0), 0)
+
+# %% ../nbs/06_em.ipynb #60825d5c
+MANY = 50 # symbols, above which one start is not enough
+REHEARSALS = 10**6 # their random numbers: far from those of restarts
+
+def rehearse(problem, begin, key):
+    "The best of several starts, each climbed a little."
+    S, naive, blind = problem.n_states, as_naive(problem), replace(problem, init="random")
+    def rng(n): return sweep_rng(key, REHEARSALS + n, Stream.START)
+    flat = dict(T=np.full((S, S), 1 / S), start=np.full(S, 1 / S))
+    thetas = [begin._replace(**flat, emission=spectral_start(problem.family, rng(0)))]
+    thetas += [first_theta(blind, rng(n)) for n in range(1, 7)]
+    thetas = [theta._replace(psi=np.zeros(S)) for theta in thetas]
+    for passes, kept in ((8, 4), (16, 2)):
+        climbs = [climb_data(naive, theta, .1, passes) for theta in thetas]
+        climbs.sort(key=lambda climb: -climb.value)
+        thetas = [climb.point for climb in climbs[:kept]]
+    starts = [analytic_start(problem, begin)]
+    starts += [unthin_theta(problem, theta, begin.psi, SHARE) for theta in thetas]
+    rough = without_length(problem, begin)
+    climbs = [climb_data(rough, theta, 1., 100) for theta in starts]
+    return max(climbs, key=lambda climb: climb.value).point
 
 # %% ../nbs/06_em.ipynb #ab61f162
 def given_start(problem, theta):
@@ -415,7 +577,10 @@ def given_start(problem, theta):
 def choose_starts(problem, restarts, key):
     "Points to climb from: the one that `init` asks for, then random ones."
     begin = first_theta(problem, sweep_rng(key, 0, Stream.START))
-    if problem.init is None: begin = analytic_start(problem, begin)
+    symbols = problem.family.prior_probs.shape[1] if problem.family.symbols else 0
+    if problem.init is None and symbols > MANY and (begin.psi < 1).any():
+        begin = rehearse(problem, begin, key)
+    elif problem.init is None: begin = analytic_start(problem, begin)
     elif isinstance(problem.init, HMMOP): begin = given_start(problem, begin)
     blind = replace(problem, init="random")
     numbers = range(1, restarts + 1)
@@ -427,9 +592,12 @@ def settle(problem: Problem) -> Problem:
     check_peak(problem.prior)
     if problem.n_steps is None:
         if problem.learns_psi:
-            raise ValueError("psi: is unknown and so is n_steps, but one of them must be known, "
-                             "since observations alone do not tell omission from movement; pass "
-                             "psi, or the latent lengths n_steps")
+            some = "in part " if problem.unknown.any() != problem.unknown.all() else ""
+            raise ValueError(f"psi: is {some}unknown and so is n_steps, but one of them must be "
+                             "known, since observations alone do not tell omission from movement; "
+                             "pass psi, or the latent lengths n_steps, or say with a prior what "
+                             "you believe and average over it: "
+                             "fit_gaps(..., prior=Prior(psi=(omitted, observed)))")
         if (problem.psi == 1).all():
             raise ValueError("psi: is 1 for every state, so that nothing could have been observed; "
                              "lower it")
@@ -438,6 +606,45 @@ def settle(problem: Problem) -> Problem:
     omitted, observed = problem.n_steps.sum() - n_observed + a - 1, n_observed + b - 1
     share = float(omitted / (omitted + observed))
     return replace(problem, psi=np.full(problem.n_states, share), one_psi=False)
+
+# %% ../nbs/06_em.ipynb #beda3c72
+def centre_of(problem: Problem) -> float:
+    "What to take away from observations that are far from zero; 0 for others."
+    if problem.family.name != "gaussian" or not problem.family.learned: return 0.
+    values = problem.sequences.values
+    values = values[has_value(values)]
+    middle = float(np.median(values)) if len(values) else 0.
+    return middle if abs(middle) > 1e3 * values.std() else 0.
+
+def moved_means(model: HMMOP, by: float) -> HMMOP:
+    "A model with other means."
+    emission = Gaussian(model.emission.means + by, model.emission.scales)
+    return HMMOP(model.T, model.start, emission, model.psi)
+
+def near_zero(problem: Problem, centre: float) -> Problem:
+    "The same problem with the centre of the observations taken away."
+    if not centre: return problem
+    values = problem.sequences.values.astype(float) - centre
+    sequences, init = replace(problem.sequences, values=values), problem.init
+    if isinstance(init, HMMOP) and isinstance(init.emission, Gaussian):
+        init = moved_means(init, -centre)
+    family = emission_family("gaussian", sequences, problem.n_states, problem.prior)
+    return replace(problem, sequences=sequences, family=family, init=init)
+
+def above_zero(value: Any, name: str) -> float:
+    "A single number above 0."
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise ValueError(f"{name}: expected a number above 0, got {value!r:.60}")
+    if not 0 < value < 1e300:
+        raise ValueError(f"{name}: is {value!r:.60}, but must be finite and above 0")
+    return float(value)
+
+def check_effort(tol: Any, max_iter: Any, restarts: Any) -> tuple[float, int, int]:
+    "How far and how often to climb, checked."
+    restarts = whole(restarts, "restarts", 0)
+    if restarts >= REHEARSALS:
+        raise ValueError(f"restarts: is {restarts}, more than ever end; a dozen are many")
+    return above_zero(tol, "tol"), whole(max_iter, "max_iter", 1), restarts
 
 # %% ../nbs/06_em.ipynb #6d5e2f8f
 def unfinished(climb, max_iter):
@@ -463,6 +670,16 @@ def progress_bar(on):
     from tqdm.auto import tqdm
     return tqdm(desc="em", unit=" cycles")
 
+def climb_all(problem, starts, tol, max_iter, progress):
+    "Climb from every start."
+    with progress_bar(progress) as bar:
+        def show(value):
+            if bar is None: return
+            bar.update(1)
+            bar.set_postfix_str(f"log density {value:.4f}")
+        rough = [rough_climb(problem, begin, max_iter, show) for begin in starts]
+        return [climb_data(problem, begin, tol, max_iter, show) for begin in rough]
+
 # %% ../nbs/06_em.ipynb #dd0d4ef8
 def fit_em(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
@@ -473,35 +690,37 @@ def fit_em(
     emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
     start: Numbers | None = None, # Law of the first latent state if known; `None` learns it
     prior: Prior = Prior(), # Concentrations of at least 1; the default is maximum likelihood
-    init: Any = None, # `None`: the unthinned observed chain; `"random"`; an `HMMOP` to start from
+    init: Any = None, # `None`: the unthinned observed chain; `"random"`; an `HMMOP`
     restarts: int = 0, # Random starts that are tried besides
-    tol: float = 1e-4, # Stop when about this much log-likelihood is left to gain
+    tol: float = 1e-4, # Stop when at most about this much log-likelihood is left to gain
     max_iter: int = 1000, # Passes over the data, for each start
     seed: Seed = None, # An int or a `Generator`, for the random starts
     progress: bool = False, # Show a progress bar
+    errors: bool = False, # Find standard errors too, for `summary()`: two passes for each entry
 ) -> Posterior: # One chain with one draw
     "Maximum likelihood, or the highest point of the posterior, by exact EM."
-    tol, max_iter = as_number(tol, "tol"), whole(max_iter, "max_iter", 1)
+    tol, max_iter, restarts = check_effort(tol, max_iter, restarts)
     progress = switch(progress, "progress")
-    problem = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi,
-                          n_steps=n_steps, start=start, prior=prior, init=init))
-    starts, climbs = choose_starts(problem, whole(restarts, "restarts", 0), as_key(seed)), []
-    with progress_bar(progress) as bar:
-        def show(value):
-            if bar is None: return
-            bar.update(1)
-            bar.set_postfix_str(f"log density {value:.4f}")
-        for begin in starts:
-            begin = rough_climb(problem, begin, max_iter, show)
-            climbs.append(climb_data(problem, begin, tol, max_iter, show))
+    asked = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi,
+                        n_steps=n_steps, start=start, prior=prior, init=init))
+    centre = centre_of(asked)
+    problem = near_zero(asked, centre)
+    starts = choose_starts(problem, restarts, as_key(seed))
+    climbs = climb_all(problem, starts, tol, max_iter, progress)
     best = climbs[int(np.argmax([climb.value for climb in climbs]))]
     said, theta = unfinished(best, max_iter), best.point
     warn_user(said)
-    info = about_climb(problem, best, climbs) | dict(tol=tol)
+    info = about_climb(problem, best, climbs) | dict(tol=tol, shared_psi=psi is None)
     info["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None
     if said: info["warnings"] = said
     model = HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), theta.psi)
-    return Posterior.from_model(model, best.value, info)
+    if centre: model = moved_means(model, centre)
+    found = Posterior.from_model(model, best.value, info)
+    if not errors: return found
+    own = None if isinstance(emission, str) else emission
+    error = standard_errors(found, asked.sequences, emission=own)
+    info["standard_errors"] = {name: x.tolist() for name, x in error.items()}
+    return replace(found, info=info)
 
 # %% ../nbs/06_em.ipynb #3a106f5b
 def over(a, p):
@@ -530,8 +749,6 @@ def slopes_at(problem: Problem, theta: Theta, counts: Counts) -> dict[str, np.nd
     return slopes | emission_slopes(problem.family, theta.emission, counts, extra)
 
 # %% ../nbs/06_em.ipynb #a9edb4a8
-ROWS = "T", "start", "probs" # arrays whose rows sum to one
-
 class Direction(NamedTuple):
     "A way to move a point a little."
     name: str # Which array
@@ -560,15 +777,32 @@ def directions(problem, parts, counts, least):
     "Free directions at a point, entries at the boundary left out."
     weights = {"T": counts.transitions, "start": counts.first}
     if "probs" in parts: weights["probs"] = parts["probs"] * counts.observed[:, None]
+    for name in ("means", "scales", "rates"): weights[name] = counts.observed
+    if "rates" in parts: weights["rates"] = counts.observed * parts["rates"]
+    if "scales" in parts:
+        bound = least_scale(problem.family.held.values)
+        weights["scales"] = np.where(parts["scales"] > 1.01 * bound, counts.observed, 0)
+    seldom = np.minimum(counts.omitted, counts.observed)
+    weights["psi"] = np.where(problem.unknown, seldom, 0)
     found = []
     for name, x in parts.items():
         for place in np.ndindex(x.shape):
             along = direction(parts, name, place)
-            if name == "psi" and not problem.unknown[place]: continue
-            if name in ROWS and (along.gives == place or weights[name][place] < least): continue
-            found.append(along)
+            if along.gives != place and weights[name][place] >= least: found.append(along)
     return found
 
+def full_information(parts, counts, along):
+    "What the data would tell about a direction if nothing were hidden."
+    name, place, x = along.name, along.place, parts[along.name]
+    if name == "psi": return counts.omitted[place] / x[place]**2 / (1 - x[place])
+    if name == "rates": return counts.observed[place] / x[place]
+    if name == "means": return counts.observed[place] / parts["scales"][place]**2
+    if name == "scales": return 2 * counts.observed[place] / x[place]**2
+    rows = dict(T=counts.transitions.sum(1), probs=counts.observed)
+    total = counts.first.sum() if name == "start" else rows[name][place[0]]
+    return total * (1 / x[place] + 1 / x[along.gives])
+
+# %% ../nbs/06_em.ipynb #4156415b
 def step_size(parts, along):
     "A small step in a direction."
     x = parts[along.name][along.place]
@@ -608,13 +842,17 @@ def problem_of(fitted, sequences, emission):
     if held != fitted_to:
         raise ValueError(f"sequences: have {held} observations, but the fit had {fitted_to}; pass "
                          "the same data")
-    params = problem.family.pack({name: x[0, 0] for name, x in fitted.emission.items()})
-    return problem, theta_of(model, params)
+    centre = centre_of(problem)
+    arrays = {name: x[0, 0] for name, x in fitted.emission.items()}
+    if centre: arrays["means"] = arrays["means"] - centre
+    return near_zero(problem, centre), theta_of(model, problem.family.pack(arrays))
 
 # %% ../nbs/06_em.ipynb #6efd57c1
-def errors_along(ways, curvature):
-    "Standard error of every entry that moves along some direction, by name and place."
-    covariance, found = np.linalg.inv(curvature), {}
+def errors_along(ways, curvature, full):
+    "Standard error of every entry that moves along some direction, `nan` if it is not told."
+    size = np.sqrt(full)
+    share, vectors = np.linalg.eigh(curvature / np.outer(size, size)) # of what was hidden
+    told, found = share > 1e-5, {}
     entries = {(along.name, along.place) for along in ways}
     entries |= {(along.name, along.gives) for along in ways if along.gives is not None}
     for name, place in sorted(entries):
@@ -623,14 +861,18 @@ def errors_along(ways, curvature):
             if along.name != name: continue
             if along.place == place: move[n] += 1
             if along.gives == place: move[n] -= 1
-        found[name, place] = np.sqrt(move @ covariance @ move)
+        loads = (move / size @ vectors)**2
+        flat = loads[~told].sum() > 1e-4 * loads.sum()
+        found[name, place] = np.nan if flat else np.sqrt((loads[told] / share[told]).sum())
     return found
 
-def is_curved(curvature):
-    "Whether the log density falls in all directions."
-    size = np.sqrt(np.abs(np.diag(curvature)))
-    if not (size > 0).all(): return False
-    return np.linalg.eigvalsh(curvature / np.outer(size, size))[0] > 1e-10
+def known_entries(problem, parts):
+    "Entries that were given, or have no choice, by name."
+    family, known = problem.family, dict(psi=~problem.unknown)
+    allowed = dict(T=problem.allowed, start=problem.allowed_start)
+    if "probs" in parts: allowed["probs"] = family.prior_probs > 0
+    for name, x in allowed.items(): known[name] = ~x | (x.sum(-1, keepdims=True) == 1)
+    return {name: known.get(name, np.zeros(x.shape, bool)) for name, x in parts.items()}
 
 # %% ../nbs/06_em.ipynb #95844a33
 def standard_errors(
@@ -639,20 +881,28 @@ def standard_errors(
     *,
     emission: Any = None, # The emission, if it is an object of your own class
     least: float = .5, # Entries that stand for fewer expected transitions count as zero
-) -> dict[str, np.ndarray]: # Shaped like the parameters, `nan` at the boundary; and `T_upper`
+) -> dict[str, np.ndarray]: # 0 for what is known, `nan` at the boundary; and `T_upper`
     "Standard errors of an estimate by `fit_em`, from the observed information."
     least = as_number(least, "least")
     problem, theta = problem_of(fitted, sequences, emission)
+    least = above_zero(least, "least")
     parts, counts = as_parts(problem, theta), expectations(problem, theta).counts
     slopes, ways = slopes_at(problem, theta, counts)["T"], directions(problem, parts, counts, least)
-    out = {name: np.full(x.shape, np.nan) for name, x in parts.items()}
-    curvature = information(problem, parts, ways)
-    if len(ways) and is_curved(curvature):
-        for (name, place), error in errors_along(ways, curvature).items(): out[name][place] = error
-    elif len(ways):
+    out = {name: np.where(x, 0., np.nan) for name, x in known_entries(problem, parts).items()}
+    found = {}
+    if ways:
+        full = np.array([full_information(parts, counts, along) for along in ways])
+        found = errors_along(ways, information(problem, parts, ways), full)
+    for (name, place), error in found.items(): out[name][place] = error
+    flat = [f"{name}[{', '.join(map(str, place))}]" for (name, place), error in found.items()
+            if np.isnan(error)]
+    if flat:
         warn_user(["fitted: the log-likelihood is flat in some direction at this point, so that "
-                   "there are no standard errors; it may not be a top, or the data may not tell "
-                   "the parameters apart"])
+                   f"{len(flat)} entries have no standard error ({', '.join(flat[:3])}, ...); it "
+                   "may not be a top, or the data may not tell the parameters apart"])
+    if fitted.info.get("shared_psi"):
+        psi, visits = theta.psi, sum(fitted.info["n_steps"]) + sum(problem.prior.psi) - 2
+        out["psi"] = np.sqrt(psi * (1 - psi) / visits)
     behind = (theta.T * slopes).sum(1, keepdims=True) - slopes
     bound = np.log(20) / np.maximum(behind, np.log(20))
     out["T_upper"] = np.where(np.isnan(out["T"]) & problem.allowed, bound, np.nan)

@@ -2,6 +2,9 @@
 
 On any number of threads, with chains side by side or one after the other, in one go or in several.
 """
+import os
+import subprocess
+import sys
 from functools import partial
 
 import numba
@@ -99,3 +102,26 @@ def test_memory_limits_change_no_draw():
         for a, c in zip(got.counts, expected.counts): assert a.tobytes() == c.tobytes()
         for name in ("log_likelihood", "labels", "places", "states"):
             assert getattr(got, name).tobytes() == getattr(expected, name).tobytes()
+
+
+EM_IN_A_PROCESS = """
+import hashlib
+import hmmop_nb as hm
+model = hm.HMMOP([[.7, .3], [.2, .8]], [.5, .5], hm.Categorical([[.5, .3, .2], [.1, .2, .7]]), .4)
+data = [list(s) for s in model.sample(40, 30, seed=1).sequences]
+many = hm.HMMOP(model.T, model.start, hm.Categorical([[1 / 60] * 60] * 2), .4)
+held = hashlib.sha256()
+for source in (data, many.sample(40, 30, seed=1).sequences):
+    fitted = hm.fit_em(source, psi=.4, n_states=2, emission="categorical", restarts=1, seed=3)
+    held.update(fitted.T.tobytes() + fitted.emission["probs"].tobytes())
+print(held.hexdigest())
+"""
+
+
+def test_em_does_not_depend_on_the_order_of_sets():
+    found = set()
+    for seed in "012":
+        run = subprocess.run([sys.executable, "-c", EM_IN_A_PROCESS], text=True, check=True,
+                             capture_output=True, env=os.environ | {"PYTHONHASHSEED": seed})
+        found.add(run.stdout)
+    assert len(found) == 1

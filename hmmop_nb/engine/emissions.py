@@ -191,10 +191,14 @@ class Poisson(Emission):
 
     def log_likelihood(self, values: Numbers) -> np.ndarray:
         values = self.check(values, "values")
-        there = values[has_value(values), None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.where(there == 0, 0., there * np.log(self.rates))
-        return all_rows(logs - self.rates - gammaln(there + 1), values)
+        x = values[has_value(values), None].astype(float)
+        with np.errstate(divide="ignore", invalid="ignore"): # no difference of large numbers
+            above = (self.rates - x) / x
+            distance = np.where(x == 0, self.rates, x * (above - np.log1p(above)))
+        peak = xlogy(x, x) - x - gammaln(x + 1)
+        large = x > 1e5 # Stirling's series
+        peak[large] = -.5 * np.log(2 * np.pi * x[large]) - 1 / (12 * x[large])
+        return all_rows(peak - distance, values)
 
 # %% ../../nbs/engine/emissions.ipynb #0028ccff
 class Weights(NamedTuple):
@@ -400,11 +404,17 @@ def company(sequences, common, n_symbols):
 
 def group_symbols(points, weight, groups, rng):
     "A label for each point, from the best of ten runs of k-means, errors weighted."
-    from scipy.cluster.vq import kmeans2
-    if groups == len(points): return np.arange(groups)
-    tries = [kmeans2(points, groups, minit="++", seed=rng, missing="warn") for _ in range(10)]
-    costs = [(weight * ((points - centres[label])**2).sum(1)).sum() for centres, label in tries]
-    return tries[int(np.argmin(costs))][1]
+    from scipy.cluster.vq import ClusterError, kmeans2
+    best, least = np.arange(len(points)) % groups, np.inf
+    if groups == len(points): return best
+    for _ in range(10):
+        try:
+            with np.errstate(invalid="ignore"): # fewer distinct points than groups
+                centres, label = kmeans2(points, groups, minit="++", seed=rng, missing="raise")
+        except ClusterError: continue # a centre was left without symbols: try again
+        cost = (weight * ((points - centres[label])**2).sum(1)).sum()
+        if cost < least: best, least = label, cost
+    return best
 
 # %% ../../nbs/engine/emissions.ipynb #30fb6267
 def symbol_start(

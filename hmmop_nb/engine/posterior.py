@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -424,6 +425,27 @@ def all_entries(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         blocks.append(x.reshape(*x.shape[:2], -1).astype(float))
     return np.array(labels, object), np.concatenate(blocks, 2)
 
+# %% ../../nbs/engine/posterior.ipynb #d82cc231
+def point_summary(self, of: str | Sequence[str] | None, prob: float) -> Summary:
+    "The summary of a point estimate: entries with their standard errors, if the fit has them."
+    names, given = listed_names(self, of)
+    if of is None:
+        free = [*self.info["free"], "log_density"]
+        given = [name for name in names if name not in free] + given
+        names = [name for name in names if name in free]
+    labels, x = all_entries(self, names)
+    errors = self.info.get("standard_errors", {})
+    def known(name): return errors.get(name, np.full(self._values(name).shape[2:], np.nan))
+    sd = np.concatenate([np.ravel(known(name)).astype(float) for name in names])
+    nothing, wide = np.full(len(labels), np.nan), NormalDist().inv_cdf((1 + prob) / 2) * sd
+    columns = dict(name=labels, mean=x[0, 0], sd=sd, low=x[0, 0] - wide, high=x[0, 0] + wide,
+                   rhat=nothing, ess_bulk=nothing, ess_tail=nothing,
+                   note=np.full(len(labels), "", object))
+    head = "a point estimate; sd is its standard error, low and high its normal interval"
+    if not errors: head = "a point estimate; fit_em(..., errors=True) adds standard errors"
+    if len(labels) > 20: head += f"; the first 20 of {len(labels)} rows"
+    return Summary(columns, head + (f"; given: {', '.join(given)}" if given else ""))
+
 # %% ../../nbs/engine/posterior.ipynb #f94e727e
 def summary(
     self,
@@ -432,6 +454,7 @@ def summary(
 ) -> Summary: # A dict of columns that prints itself
     "Mean, spread, credible band, R-hat and effective sample sizes of every entry."
     prob = check_prob(prob)
+    if "free" in self.info and self.T.shape[:2] == (1, 1): return point_summary(self, of, prob)
     names, given = listed_names(self, of)
     labels, x = all_entries(self, names)
     (rhat, bulk, tail), remark = diagnose(x)
