@@ -28,7 +28,7 @@ from .engine.random import Stream, as_key, sweep_rng
 from .engine.stretches import observed_chain
 from .gaps import expected_latent
 from .known_gaps import describe, unthin_theta
-from .model import HMMOP
+from .model import HMMOP, Sequences
 
 # %% auto #0
 __all__ = ['fit_em', 'standard_errors']
@@ -537,8 +537,10 @@ def group_points(points, weight, groups, rng, tries=5, rounds=20):
 def spectral_start(family, rng):
     "Probabilities of symbols in which groups that keep the same company have a state of their own."
     S, M = family.prior_probs.shape
-    share = np.bincount(family.held.values.astype(np.int64), minlength=M) / len(family.held.values)
-    places = symbol_vectors(family.held, M, min(S, M), rng)
+    there = family.held.values != NO_SYMBOL
+    held = Sequences(family.held.values[there], np.r_[0, np.cumsum(there)][family.held.offsets])
+    share = np.bincount(held.values.astype(np.int64), minlength=M) / max(1, len(held.values))
+    places = symbol_vectors(held, M, min(S, M), rng)
     label = group_points(places, share, S, rng)
     own = share * (label == np.arange(S)[:, None])
     probs = .3 * share + .7 * shares(own, share) + 1e-3 * rng.dirichlet(np.ones(M), S)
