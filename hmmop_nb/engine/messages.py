@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .checks import as_n_steps, as_values, check_psi
 from .emissions import Weights
 from .parallel import apart, in_shares, together
 from .problem import Counts
@@ -31,13 +32,21 @@ def step_weights(
     n_steps: int | None = None, # Latent length
 ) -> tuple[np.ndarray, float]: # Weights `(N, S)`, and the log of what was divided out
     "The weight of each step and state of one sequence; the largest density of a step counts as 1."
-    logs = emission.log_likelihood(observations)
+    if not callable(getattr(emission, "log_likelihood", None)):
+        raise ValueError("emission: expected an object with a method log_likelihood, got "
+                         f"{type(emission).__name__}")
+    logs = emission.log_likelihood(as_values(observations, "observations"))
     top = logs.max(1) if logs.size else np.zeros(len(logs))
     with np.errstate(invalid="ignore"): b = np.exp(logs - top[:, None])
     b[np.isneginf(top)] = 0.
     if positions is None: return b, float(top.sum())
-    v = np.tile(np.asarray(psi, float), (n_steps, 1))
-    v[positions] = (1 - np.asarray(psi)) * b
+    n_steps, psi = int(as_n_steps(n_steps, 1, len(b))[0]), check_psi(psi, logs.shape[1])
+    at = as_values(positions, "positions")
+    if len(at) != len(b) or (np.diff(at, prepend=-1, append=n_steps) <= 0).any() or (at % 1).any():
+        raise ValueError(f"positions: expected {len(b)} increasing steps below {n_steps}, one for "
+                         f"each observation, got {positions!r:.80}")
+    v = np.tile(psi, (n_steps, 1))
+    v[at.astype(np.int64)] = (1 - psi) * b
     return v, float(top.sum())
 
 # %% ../../nbs/engine/messages.ipynb #33ddd1aa
@@ -764,10 +773,13 @@ def log_steps(data, i, weights, chain):
         m, a, q, c = weights.curve
         with np.errstate(over="ignore"): log_b = c + (values - m) * (a + (values - m) * q)
         log_b[log_b < _NEVER] = -np.inf
+        log_b[np.isnan(values[:, 0])] = 0. # seen, but without a value
         scale = 0.
     else:
         codes = data.values[own].astype(np.int64)
-        log_b, scale = weights.logs[codes], weights.top[codes].sum()
+        told = codes >= 0 # the others were seen, but without a value
+        log_b, scale = weights.logs[codes], weights.top[codes[told]].sum()
+        log_b[~told] = 0.
     seen, omitted = as_logs(chain.seen, chain.omitted)
     log_v = np.tile(omitted, (data.steps[i], 1))
     log_v[slice(None) if data.dense else data.positions[own]] = log_b + seen
@@ -803,12 +815,15 @@ def count_path(data, i, path, weights, S, symbols):
     seen, n = path[places], np.zeros((S, S), np.int64)
     np.add.at(n, (path[:-1], path[1:]), 1)
     observed = np.bincount(seen, minlength=S)
+    told = values >= 0 if symbols else ~np.isnan(values) # the others have no value
+    by, values = seen[told], values[told]
     if symbols:
         emitted = np.zeros((S, len(weights.table)), np.int64)
-        np.add.at(emitted, (seen, values.astype(np.int64)), 1)
+        np.add.at(emitted, (by, values.astype(np.int64)), 1)
     else:
-        d = values - weights.curve[0][seen] if weights.curve.size else 0. * values
-        emitted = np.array([np.bincount(seen, x, S) for x in (d, d * d)])
+        d = values - weights.curve[0][by] if weights.curve.size else 0. * values
+        sums = (d, d * d, 1. + 0. * d)[:3 if np.isnan(data.values).any() else 2]
+        emitted = np.array([np.bincount(by, x, S) for x in sums])
     return Counts(n, np.bincount(path[:1], minlength=S), observed,
                   np.bincount(path, minlength=S) - observed, emitted)
 
