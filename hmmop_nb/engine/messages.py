@@ -225,11 +225,11 @@ def normalise(prior, v, active, total, inverse, out):
         for l in range(active): out[s, l] *= inverse[l]
 
 @njit(cache=True, inline="always")
-def add_logs(total, top, active, product, log_c, tops, least):
-    "Add the logs of `total` and of what was divided out; few logarithms. Keep the least `total`."
+def add_logs(total, top, active, product, log_c, tops, since):
+    "Add the logs of `total` and of what was divided out, taking few logarithms."
     for l in range(active):
         tops[l] += top[l]
-        least[l] = total[l] if total[l] < least[l] else least[l]
+        since[l] *= total[l]
     for l in range(active):
         smaller = product[l] * total[l]
         if smaller > 1e-150: product[l] = smaller
@@ -245,7 +245,6 @@ class Hidden(NamedTuple):
     T_end: np.ndarray # `(S, S + 1)`, a last column of ones stands for "no step after this one"
     seen: np.ndarray # `(S,)`, factor of an observed step
     omitted: np.ndarray # `(S,)`, weight of an omitted step
-    least: float # The smallest entry of `T`
 
 class LaneSpace(NamedTuple):
     "Working memory of one group of lanes."
@@ -255,7 +254,7 @@ class LaneSpace(NamedTuple):
     upcoming: np.ndarray # `(segments + 1, lanes)`, the first observation not yet used when it does
     v: np.ndarray # `(S, lanes)`, weights of a step
     prior: np.ndarray # `(S, lanes)`, law of the state before the step is weighed
-    lane: np.ndarray # `(7, lanes)`, one number a lane
+    lane: np.ndarray # `(8, lanes)`, one number a lane
     u: np.ndarray # `(2, lanes)`, uniform numbers
     state: np.ndarray # `(lanes,)`
     found: np.ndarray # `(lanes,)`
@@ -266,7 +265,7 @@ def lane_space(S, lanes, longest):
     segments, length = longest // SEGMENT + 1, min(SEGMENT, longest)
     return LaneSpace(np.empty((length, S, lanes)), np.empty((length, lanes), np.int64),
                      np.empty((segments + 1, S, lanes)), np.empty((segments + 1, lanes), np.int64),
-                     np.empty((S, lanes)), np.empty((S, lanes)), np.empty((7, lanes)),
+                     np.empty((S, lanes)), np.empty((S, lanes)), np.empty((8, lanes)),
                      np.empty((2, lanes)), np.empty(lanes, np.int64), np.empty(lanes, np.int64),
                      np.empty(lanes, np.bool_))
 
@@ -349,15 +348,30 @@ def add_symbols(values, which, found, fine, active, symbols):
 
 # %% ../../nbs/engine/messages.ipynb #9d41c0a3
 SURE = -600. # a list likelier than this, beside its likeliest labels, cannot have lost any path
-HELD = 1e-200 # nor one with a larger product of its least likely step and the least entry of T
+HELD = 1e-200 # nor one that is held at every checkpoint: one over the largest q that may be
 
 # %% ../../nbs/engine/messages.ipynb #9d41c0a4
+_CHECK = 8 # steps between two looks
+_POSSIBLE = 1e-100 # a state at least this likely counts as possible
+
 @njit(cache=True, inline="always", error_model="numpy")
-def trust_lanes(log_c, product, least, least_T, sure, active, fine):
+def look_back(prior, active, least, since, worst):
+    "A checkpoint for the lanes in which every state is possible at the coming step."
+    for l in range(active): least[l] = prior[0, l]
+    for s in range(1, len(prior)):
+        for l in range(active): least[l] = prior[s, l] if prior[s, l] < least[l] else least[l]
+    for l in range(active):
+        if least[l] > _POSSIBLE:
+            held = since[l] * least[l]
+            worst[l] = held if held < worst[l] else worst[l]
+            since[l] = 1.
+
+@njit(cache=True, inline="always", error_model="numpy")
+def trust_lanes(log_c, product, since, worst, sure, active, fine):
     "Which lanes can have lost nothing that matters; completes the logs of the likelihoods."
     for l in range(active):
         log_c[l] += np.log(product[l])
-        fine[l] = log_c[l] > sure or least[l] * least_T > HELD
+        fine[l] = log_c[l] > sure or min(since[l], worst[l]) > HELD
 
 # %% ../../nbs/engine/messages.ipynb #f6ebf594
 class Draw(NamedTuple):
@@ -400,18 +414,18 @@ def draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, sp
                 fine, states):
     "Filter, draw and count the sequences of every `shares`-th block."
     values, positions, offsets, steps, order, _, dense, _ = data
-    start, T, T_end, seen, omitted, least_T = chain
+    start, T, T_end, seen, omitted = chain
     alpha, which, entry, upcoming, v, prior, lane, _, state, _, trust = space
     top, total, inverse, product = lane[0], lane[1], lane[2], lane[3]
-    log_c, tops, least = lane[4], lane[5], lane[6]
+    log_c, tops, since, worst = lane[4], lane[5], lane[6], lane[7]
     blocks, lanes = len(tally.first), lane.shape[1]
     for b in range(share, blocks, shares):
         for at in range(b * lanes, len(order), blocks * lanes):
             group = order[at:at + lanes]
             width, last, begun = len(group), (steps[group[0]] - 1) // SEGMENT, 0
             for l in range(width):
-                product[l], log_c[l], tops[l], least[l], trust[l] = 1., 0., 0., 1., True
-                upcoming[0, l] = offsets[group[l]]
+                product[l], log_c[l], tops[l], upcoming[0, l] = 1., 0., 0., offsets[group[l]]
+                since[l] = worst[l] = 1.
             for visit in range(-last, last + 1):
                 k = last + visit if visit < 0 else last - visit
                 begin, end = k * SEGMENT, (k + 1) * SEGMENT if k < last else steps[group[0]]
@@ -429,12 +443,14 @@ def draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, sp
                     before = entry[k] if t == begin else alpha[t - begin - 1]
                     if t > 0: propagate(before, T, active, prior)
                     else: set_out(start, active, prior)
+                    if visit <= 0 and t % _CHECK == _CHECK - 1:
+                        look_back(prior, active, inverse, since, worst)
                     normalise(prior, v, active, total, inverse, alpha[t - begin])
-                    if visit <= 0: add_logs(total, top, active, product, log_c, tops, least)
+                    if visit <= 0: add_logs(total, top, active, product, log_c, tops, since)
                 copy_message(alpha[end - begin - 1], entry[k + 1])
                 if visit < 0: continue
                 if visit == 0:
-                    trust_lanes(log_c, product, least, least_T, sure, width, trust)
+                    trust_lanes(log_c, product, since, worst, sure, width, trust)
                 begun = back_segment(data, T_end, curve, table, group, begin, end, begun, draw,
                                      space, b, tally, states)
             for l in range(begun):
@@ -491,13 +507,13 @@ def draw_paths(
     S, n = len(T), len(data.steps)
     seen, omitted = (np.ones(S), np.zeros(S)) if psi is None else (1 - psi, psi)
     chain = Hidden(np.array(start, float), np.array(T, float), np.c_[T, np.ones(S)],
-                   seen, np.array(omitted, float), float(np.min(T)))
+                   seen, np.array(omitted, float))
     draw = Draw(np.uint64(key), int(stream), sweep)
     fine, log_likelihood = np.ones(n, np.bool_), np.zeros(n)
     drawn = np.zeros(data.begins[-1] if states else 0, np.int16)
     out = log_likelihood, fine, drawn
     counts = scaled_paths(data, chain, weights, draw, SURE, symbols, lanes, blocks, out)
-    if not fine.all(): # long or absurd, and the chain has a zero
+    if not fine.all(): # long or absurd, and the chain has zeros
         again = drawn_again(data, chain, weights, draw, symbols, lanes, blocks, out)
         counts = add_counts(counts, *again)
     return Paths(counts, log_likelihood, drawn)
