@@ -258,7 +258,7 @@ class LaneSpace(NamedTuple):
     u: np.ndarray # `(2, lanes)`, uniform numbers
     state: np.ndarray # `(lanes,)`
     found: np.ndarray # `(lanes,)`
-    fine: np.ndarray # `(lanes,)`, whether a lane can be trusted
+    fine: np.ndarray # `(lanes,)`, 1 if a lane can be trusted, else 0
 
 def lane_space(S, lanes, longest):
     "Working memory for sequences of up to `longest` steps."
@@ -267,7 +267,7 @@ def lane_space(S, lanes, longest):
                      np.empty((segments + 1, S, lanes)), np.empty((segments + 1, lanes), np.int64),
                      np.empty((S, lanes)), np.empty((S, lanes)), np.empty((8, lanes)),
                      np.empty((2, lanes)), np.empty(lanes, np.int64), np.empty(lanes, np.int64),
-                     np.empty(lanes, np.bool_))
+                     np.empty(lanes, np.int64))
 
 # %% ../../nbs/engine/messages.ipynb #4c8d17e2
 @njit(cache=True, inline="always")
@@ -325,10 +325,9 @@ def count_step(which, before, found, fine, active, transitions, observed, omitte
     "Count the states that trusted lanes have come from, and whether they were seen."
     for l in range(active):
         s = found[l]
-        if fine[l]:
-            transitions[s, before[l]] += 1
-            if which[l] < 0: omitted[s] += 1
-            else: observed[s] += 1
+        transitions[s, before[l]] += fine[l]
+        if which[l] < 0: omitted[s] += fine[l]
+        else: observed[s] += fine[l]
         before[l] = s
 
 @njit(cache=True, inline="always")
@@ -373,6 +372,28 @@ def trust_lanes(log_c, product, since, worst, sure, active, fine):
         log_c[l] += np.log(product[l])
         fine[l] = log_c[l] > sure or min(since[l], worst[l]) > HELD
 
+# %% ../../nbs/engine/messages.ipynb #9d41c0aa
+@njit(cache=True, inline="always")
+def begin_lanes(group, offsets, lane, upcoming):
+    "Lanes before their first step."
+    for l in range(len(group)):
+        upcoming[l] = offsets[group[l]]
+        lane[4, l] = lane[5, l] = 0. # logs of the likelihood and of what was divided out
+        lane[3, l] = lane[6, l] = lane[7, l] = 1. # products
+
+@njit(cache=True, inline="always")
+def next_pointer(upcoming, k, width):
+    "The first observation not yet used, of each lane, to be moved along segment `k`."
+    for l in range(width): upcoming[k + 1, l] = upcoming[k, l]
+    return upcoming[k + 1]
+
+@njit(cache=True, inline="always")
+def end_lanes(group, begun, lane, state, trust, first, logs, fine):
+    "Count the first states of trusted lanes; write down likelihoods, and which lanes these are."
+    for l in range(begun):
+        first[state[l]] += trust[l]
+        logs[group[l]], fine[group[l]] = lane[4, l] + lane[5, l], trust[l] > 0
+
 # %% ../../nbs/engine/messages.ipynb #f6ebf594
 class Draw(NamedTuple):
     "The names of the random numbers of one draw."
@@ -416,21 +437,17 @@ def draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, sp
     values, positions, offsets, steps, order, _, dense, _ = data
     start, T, T_end, seen, omitted = chain
     alpha, which, entry, upcoming, v, prior, lane, _, state, _, trust = space
-    top, total, inverse, product = lane[0], lane[1], lane[2], lane[3]
-    log_c, tops, since, worst = lane[4], lane[5], lane[6], lane[7]
+    top, total, inverse, product, log_c, tops, since, worst = lane
     blocks, lanes = len(tally.first), lane.shape[1]
     for b in range(share, blocks, shares):
         for at in range(b * lanes, len(order), blocks * lanes):
             group = order[at:at + lanes]
             width, last, begun = len(group), (steps[group[0]] - 1) // SEGMENT, 0
-            for l in range(width):
-                product[l], log_c[l], tops[l], upcoming[0, l] = 1., 0., 0., offsets[group[l]]
-                since[l] = worst[l] = 1.
+            begin_lanes(group, offsets, lane, upcoming[0])
             for visit in range(-last, last + 1):
                 k = last + visit if visit < 0 else last - visit
                 begin, end = k * SEGMENT, (k + 1) * SEGMENT if k < last else steps[group[0]]
-                active, pointer = width, upcoming[k + 1]
-                for l in range(width): pointer[l] = upcoming[k, l]
+                active, pointer = width, next_pointer(upcoming, k, width)
                 for t in range(begin, end):
                     while steps[group[active - 1]] <= t: active -= 1
                     here = which[t - begin]
@@ -443,19 +460,16 @@ def draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, sp
                     before = entry[k] if t == begin else alpha[t - begin - 1]
                     if t > 0: propagate(before, T, active, prior)
                     else: set_out(start, active, prior)
-                    if visit <= 0 and t % _CHECK == _CHECK - 1:
-                        look_back(prior, active, inverse, since, worst)
                     normalise(prior, v, active, total, inverse, alpha[t - begin])
-                    if visit <= 0: add_logs(total, top, active, product, log_c, tops, since)
+                    if visit > 0: continue # all that follows was done the first time
+                    if t % _CHECK == _CHECK - 1: look_back(prior, active, inverse, since, worst)
+                    add_logs(total, top, active, product, log_c, tops, since)
                 copy_message(alpha[end - begin - 1], entry[k + 1])
                 if visit < 0: continue
-                if visit == 0:
-                    trust_lanes(log_c, product, since, worst, sure, width, trust)
+                if visit == 0: trust_lanes(log_c, product, since, worst, sure, width, trust)
                 begun = back_segment(data, T_end, curve, table, group, begin, end, begun, draw,
                                      space, b, tally, states)
-            for l in range(begun):
-                tally.first[b, state[l]] += trust[l]
-                logs[group[l]], fine[group[l]] = log_c[l] + tops[l], trust[l]
+            end_lanes(group, begun, lane, state, trust, tally.first[b], logs, fine)
 
 # %% ../../nbs/engine/messages.ipynb #029a2e63
 def draw_paths_share(share, shares, data, chain, weights, draw, sure, lanes, *out):
@@ -807,10 +821,11 @@ def log_steps(data, i, weights, chain):
 def scaling_holds(log_v, chain):
     "Whether the scaled messages of one sequence lose nothing that matters."
     N, S = log_v.shape
-    b, a, inverse, q, sums = np.empty((N, S)), np.empty((N, S)), np.empty(N), np.empty(S), np.empty(S)
+    b, a, gamma = np.empty((N, S)), np.empty((N, S)), np.empty((N, S))
+    inverse, q, sums = np.empty(N), np.empty(S), np.empty(S)
     if scale_rows(log_v, b) == -np.inf: return False
     smooth_forward(chain.start, chain.T, b, N, a, inverse)
-    return smooth_backward(chain.TT, b, N, a, inverse, q, sums, np.empty((N, S)))
+    return smooth_backward(chain.TT, b, N, a, inverse, q, sums, gamma)
 
 # %% ../../nbs/engine/messages.ipynb #9d41c0b8
 def draw_again_share(share, shares, data, chain, weights, draw, doubtful, logs, paths):
