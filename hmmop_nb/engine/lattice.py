@@ -22,8 +22,7 @@ from ..transforms import thin, thin_start
 # %% auto #0
 __all__ = ['ROOM', 'NOWHERE', 'lowest', 'highest', 'Walk', 'as_walk', 'Densities', 'scaled_densities', 'scaled_logs',
            'lattice_loglik', 'Match', 'draw_matches', 'Expected', 'expected_matches', 'place_marginals', 'LogWalk',
-           'log_walk', 'Best', 'best_matches', 'take_tops', 'add_shares', 'expect_in_logs', 'match_in_logs',
-           'explain_impossible']
+           'log_walk', 'Best', 'best_matches', 'expect_in_logs', 'match_in_logs', 'explain_impossible']
 
 # %% ../../nbs/engine/lattice.ipynb #7b7801b5
 @njit(cache=True, inline="always")
@@ -406,13 +405,10 @@ def draw_matches_share(share, shares, b, offsets, n_steps, begins, walk, sure, d
                     space, *out)
 
 # %% ../../nbs/engine/lattice.ipynb #9d41c0c6
-def scaled_matches(b, offsets, n_steps, begins, walk, sure, draw, room, out):
-    "Counts of one draw of all sequences that are not yet fine, as far as they can be trusted."
-    S, blocks = len(walk.psi), -(-len(n_steps) // PER_BLOCK)
+def match_tally(blocks, S):
+    "A tally of nothing yet."
     visits = [apart(blocks, S) for _ in range(3)]
-    tally = Counts(apart(blocks, S, S), *visits, apart(blocks, 0))
-    in_shares(draw_matches_share, b, offsets, n_steps, begins, walk, sure, draw, room, tally, *out)
-    return Counts(*map(together, tally))
+    return Counts(apart(blocks, S, S), *visits, apart(blocks, 0))
 
 # %% ../../nbs/engine/lattice.ipynb #7941b825
 class Match(NamedTuple):
@@ -434,16 +430,21 @@ def draw_matches(
     room: int = ROOM, # Bytes of slices to keep
 ) -> Match:
     "Draw walks and placements of all sequences jointly, given the parameters."
-    data = lattice_data(b, offsets, n_steps)
-    begins, m = np.r_[0, np.cumsum(data[2])], len(n_steps)
+    source, (b, offsets, n_steps) = b, lattice_data(b, offsets, n_steps)
+    begins, m, parts = np.r_[0, np.cumsum(n_steps)], len(n_steps), []
     labels, places = np.zeros(len(b), np.int64), np.zeros(len(b), np.int64)
     walks = np.zeros(begins[-1] if states else 0, np.int64)
     draw = Draw(np.uint64(key), int(Stream.LATTICE), sweep)
     out = labels, places, walks, np.empty(m), np.zeros(m, np.bool_)
-    counts = scaled_matches(*data, begins, walk, SURE, draw, room, out)
-    if not out[-1].all(): # long or absurd, and the chain has a zero
-        counts = add_counts(counts, *matched_again(b, *data, begins, walk, draw, room, out))
-    return Match(counts, out[3], labels, places, walks)
+    for sure in (SURE, -np.inf): # nearly always once; again for doubtful sequences that hold
+        tally = match_tally(-(-m // PER_BLOCK), len(walk.psi))
+        in_shares(draw_matches_share, b, offsets, n_steps, begins, walk, sure, draw, room, tally,
+                  *out)
+        parts.append(Counts(*map(together, tally)))
+        if out[-1].all(): break
+        parts += matched_again(source, offsets, n_steps, begins, walk, draw, room, out)
+        if out[-1].all(): break
+    return Match(add_counts(*parts), out[3], labels, places, walks)
 
 # %% ../../nbs/engine/lattice.ipynb #9453da22
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
@@ -797,9 +798,7 @@ def log_pairs(prev, u, width, log_T, total, n):
             if log_T[i, s] == -np.inf: continue
             for j in range(width): n[i, s] += np.exp(prev[i, j] + log_T[i, s] + u[s, j] - total)
 
-# %% ../../nbs/engine/lattice.ipynb #ef697973
-NOWHERE = np.zeros((0, 0)) # no places asked for
-
+# %% ../../nbs/engine/lattice.ipynb #9d41c0de
 @njit(cache=True)
 def take_tops(log_b):
     "Log densities without the largest of each row, and the sum of these."
@@ -817,6 +816,9 @@ def add_shares(p, total, out):
     for k in range(len(p)):
         c = p[k].sum()
         if c > 0: out[k] += p[k] * (total / c)
+
+# %% ../../nbs/engine/lattice.ipynb #ef697973
+NOWHERE = np.zeros((0, 0)) # no places asked for
 
 @njit(cache=True)
 def expect_in_logs(
@@ -924,19 +926,17 @@ def match_again_share(share, shares, b, offsets, n_steps, walk, draw, room, doub
         logs[i] = match_in_logs(scaled_logs(b, own), n_steps[i], log_walks, room, draw, i,
                                 labels[own], places[own], walks[i])
 
-def matched_again(source, b, offsets, n_steps, begins, walk, draw, room, out):
-    "Counts of the sequences that one scaled draw could not vouch for, in parts."
+def matched_again(b, offsets, n_steps, begins, walk, draw, room, out):
+    "Draw doubtful sequences in logarithms, unless scaling holds them; they are fine then."
     _, places, states, logs, fine = out
-    doubtful, walks = np.flatnonzero(~fine), {}
-    in_shares(match_again_share, source, offsets, n_steps, walk, draw, room, doubtful, out, walks,
+    doubtful, walks, S = np.flatnonzero(~fine), {}, len(walk.psi)
+    in_shares(match_again_share, b, offsets, n_steps, walk, draw, room, doubtful, out, walks,
               most=len(doubtful))
     fine[list(walks)] = True
-    if not fine.all():
-        yield scaled_matches(b, offsets, n_steps, begins, walk, -np.inf, draw, room, out)
-    for i in sorted(walks):
-        if logs[i] == -np.inf: continue # it cannot be: there is nothing to count
-        if len(states): states[begins[i]:begins[i + 1]] = walks[i]
-        yield count_match(walks[i], places[offsets[i]:offsets[i + 1]], len(walk.psi))
+    possible = [i for i in sorted(walks) if logs[i] > -np.inf] # else there is nothing to count
+    if len(states):
+        for i in possible: states[begins[i]:begins[i + 1]] = walks[i]
+    return [count_match(walks[i], places[offsets[i]:offsets[i + 1]], S) for i in possible]
 
 # %% ../../nbs/engine/lattice.ipynb #9d41c0da
 def count_in_logs(log_b, N, walk, room, sums):

@@ -20,8 +20,8 @@ from ..model import Sequences
 
 # %% auto #0
 __all__ = ['LANES', 'SEGMENT', 'BLOCKS', 'SURE', 'HELD', 'PEAK', 'step_weights', 'forward_messages', 'Layout', 'writeable',
-           'layout', 'Draw', 'Paths', 'draw_paths', 'as_logs', 'log_sum', 'smooth_logs', 'Smoothed', 'smooth',
-           'draw_in_logs']
+           'layout', 'Draw', 'add_counts', 'Paths', 'draw_paths', 'as_logs', 'log_sum', 'smooth_logs', 'Smoothed',
+           'smooth', 'draw_in_logs']
 
 # %% ../../nbs/engine/messages.ipynb #080bab8c
 def step_weights(
@@ -480,29 +480,27 @@ def draw_paths_share(share, shares, data, chain, weights, draw, sure, lanes, *ou
     draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, space, *out)
 
 # %% ../../nbs/engine/messages.ipynb #9d41c0a6
-def scaled_paths(data, chain, weights, draw, sure, symbols, lanes, blocks, out):
-    "Counts of one draw of all sequences in `data.order`, as far as they can be trusted."
-    S, n = len(chain.T), len(data.order)
-    n_symbols = len(weights.table) if symbols else 0
-    blocks = min(blocks, -(-n // lanes), 1 + 2**24 // max(1, S * n_symbols))
-    tally = path_tally(blocks, S, n_symbols)
-    in_shares(draw_paths_share, data, chain, weights, draw, sure, min(lanes, n), tally, *out,
-              most=blocks)
+def path_counts(tally, symbols):
+    "The counts of all blocks together."
     transitions, first, observed, left_out, moments, emitted = map(together, tally)
-    emission = emitted if symbols else moments
+    emission, S = emitted if symbols else moments, len(first)
     return Counts(transitions[:, :S].copy(), first, observed, left_out, emission)
 
-def add_counts(*each):
+# %% ../../nbs/engine/messages.ipynb #9d41c0ab
+def add_counts(
+    *each: Counts, # What parts of the data come to
+) -> Counts:
     "The sum of several counts."
-    return Counts(*(sum(parts) for parts in zip(*each)))
+    return each[0] if len(each) == 1 else Counts(*(sum(parts) for parts in zip(*each)))
 
-# %% ../../nbs/engine/messages.ipynb #d3c8b1b8
+# %% ../../nbs/engine/messages.ipynb #9d41c0ad
 class Paths(NamedTuple):
     "One draw of all hidden states, as counts, and the log-likelihood of each sequence."
     counts: Counts # Whole numbers; for the emissions sums of observations, or counts of symbols
     log_likelihood: np.ndarray # `(n_sequences,)`, without `log_base`
     states: np.ndarray # All states end to end, if asked for
 
+# %% ../../nbs/engine/messages.ipynb #d3c8b1b8
 def draw_paths(
     data: Layout, # From `layout`
     start: np.ndarray, # `(S,)`
@@ -519,18 +517,25 @@ def draw_paths(
 ) -> Paths:
     "Draw the hidden states of all sequences given the parameters."
     S, n = len(T), len(data.steps)
+    n_symbols = len(weights.table) if symbols else 0
     seen, omitted = (np.ones(S), np.zeros(S)) if psi is None else (1 - psi, psi)
     chain = Hidden(np.array(start, float), np.array(T, float), np.c_[T, np.ones(S)],
                    seen, np.array(omitted, float))
     draw = Draw(np.uint64(key), int(stream), sweep)
-    fine, log_likelihood = np.ones(n, np.bool_), np.zeros(n)
-    drawn = np.zeros(data.begins[-1] if states else 0, np.int16)
-    out = log_likelihood, fine, drawn
-    counts = scaled_paths(data, chain, weights, draw, SURE, symbols, lanes, blocks, out)
-    if not fine.all(): # long or absurd, and the chain has zeros
-        again = drawn_again(data, chain, weights, draw, symbols, lanes, blocks, out)
-        counts = add_counts(counts, *again)
-    return Paths(counts, log_likelihood, drawn)
+    log_likelihood, fine = np.zeros(n), np.ones(n, np.bool_)
+    drawn, parts = np.zeros(data.begins[-1] if states else 0, np.int16), []
+    for sure in (SURE, -np.inf): # nearly always once; again for doubtful sequences that hold
+        wide = min(lanes, len(data.order))
+        several = min(blocks, -(-len(data.order) // lanes), 1 + 2**24 // max(1, S * n_symbols))
+        tally = path_tally(several, S, n_symbols)
+        in_shares(draw_paths_share, data, chain, weights, draw, sure, wide, tally, log_likelihood,
+                  fine, drawn, most=several)
+        parts.append(path_counts(tally, symbols))
+        if fine.all(): break
+        again = drawn_again(data, chain, weights, draw, symbols, log_likelihood, fine, drawn)
+        parts, data = parts + again.counts, data._replace(order=again.held)
+        if fine.all(): break
+    return Paths(add_counts(*parts), log_likelihood, drawn)
 
 # %% ../../nbs/engine/messages.ipynb #ce9f7333
 def as_logs(
@@ -859,17 +864,19 @@ def count_path(data, i, path, weights, S, symbols):
                   np.bincount(path, minlength=S) - observed, emitted)
 
 # %% ../../nbs/engine/messages.ipynb #9d41c0b9
-def drawn_again(data, chain, weights, draw, symbols, lanes, blocks, out):
-    "Counts of the sequences that one scaled draw could not vouch for, in parts."
-    logs, fine, drawn = out
+class Again(NamedTuple):
+    "What came of doubtful sequences."
+    counts: list # What those come to that were drawn in logarithms
+    held: np.ndarray # Those that the scaled kernel may draw after all
+
+def drawn_again(data, chain, weights, draw, symbols, logs, fine, drawn):
+    "Draw doubtful sequences in logarithms, unless scaling holds them; they are fine then."
     doubtful, paths, S = np.flatnonzero(~fine), {}, len(chain.T)
     in_shares(draw_again_share, data, chain, weights, draw, doubtful, logs, paths,
               most=len(doubtful))
-    held = data.order[[not fine[i] and i not in paths for i in data.order]]
-    if len(held):
-        again = data._replace(order=held)
-        yield scaled_paths(again, chain, weights, draw, -np.inf, symbols, lanes, blocks, out)
-    for i in sorted(paths):
-        if logs[i] == -np.inf: continue # it cannot be: there is nothing to count
-        if len(drawn): drawn[data.begins[i]:data.begins[i + 1]] = paths[i]
-        yield count_path(data, i, paths[i], weights, S, symbols)
+    fine[list(paths)] = True
+    possible = [i for i in sorted(paths) if logs[i] > -np.inf] # else there is nothing to count
+    if len(drawn):
+        for i in possible: drawn[data.begins[i]:data.begins[i + 1]] = paths[i]
+    counts = [count_path(data, i, paths[i], weights, S, symbols) for i in possible]
+    return Again(counts, data.order[~fine[data.order]])
