@@ -286,6 +286,12 @@ def set_out(start, active, prior):
         for l in range(active): prior[s, l] = start[s]
 
 @njit(cache=True, inline="always")
+def predict(before, start, T, t, active, prior):
+    "The law of the state at step `t`, before the step is weighed."
+    if t > 0: propagate(before, T, active, prior)
+    else: set_out(start, active, prior)
+
+@njit(cache=True, inline="always")
 def copy_message(message, entry):
     "Keep the message that enters a segment."
     for s in range(message.shape[0]):
@@ -437,7 +443,8 @@ def draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, sp
     values, positions, offsets, steps, order, _, dense, _ = data
     start, T, T_end, seen, omitted = chain
     alpha, which, entry, upcoming, v, prior, lane, _, state, _, trust = space
-    top, total, inverse, product, log_c, tops, since, worst = lane
+    top, total, inverse, product = lane[0], lane[1], lane[2], lane[3]
+    log_c, tops, since, worst = lane[4], lane[5], lane[6], lane[7]
     blocks, lanes = len(tally.first), lane.shape[1]
     for b in range(share, blocks, shares):
         for at in range(b * lanes, len(order), blocks * lanes):
@@ -458,8 +465,7 @@ def draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, sp
                         weigh_table(values, here, active, table, scales, seen, v, top)
                     if not dense: weigh_omitted(here, active, omitted, v, top)
                     before = entry[k] if t == begin else alpha[t - begin - 1]
-                    if t > 0: propagate(before, T, active, prior)
-                    else: set_out(start, active, prior)
+                    predict(before, start, T, t, active, prior)
                     normalise(prior, v, active, total, inverse, alpha[t - begin])
                     if visit > 0: continue # all that follows was done the first time
                     if t % _CHECK == _CHECK - 1: look_back(prior, active, inverse, since, worst)
