@@ -766,7 +766,7 @@ def log_expect(space, N, K, walk, seen, sums):
     total = log_sum(log_forward(space, N, K, walk, seen, True))
     gamma, places, n, first, omitted = sums
     if len(gamma) + len(n) == 0 or total == -np.inf: return total
-    v, beta, u = space.v
+    v, beta, u = space.v[0], space.v[1], space.v[2]
     beta[:, 0] = 0.
     M = len(space.slices) - 1
     for t in range(N - 1, -1, -1):
