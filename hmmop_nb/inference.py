@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .engine.checks import Data, Numbers, as_n_steps, word
+from .engine.checks import Data, Numbers, as_n_steps, whole, word
 from .engine.emissions import Family, emission_arrays, with_holes
 from .engine.labeller import PaperLabels, best_paths_share, label_by_turns
 from hmmop_nb.engine.lattice import (
@@ -239,6 +239,7 @@ def paper_labels(
     "Labels and places by alternating maximisation, as in appendix E of the paper."
     if n_steps is None:
         raise ValueError("n_steps: the labeller of the paper needs the latent lengths")
+    max_iter = min(whole(max_iter, "max_iter", 1), 2**31) # kernels count no further
     problem, theta = pose_model(model, sequences, n_steps)
     log_b, offsets = problem.family.log_b, problem.sequences.offsets
     found = label_by_turns(log_b, offsets, problem.n_steps, theta, max_iter)

@@ -369,6 +369,16 @@ def sample(
                         Sequences(values[seen], kept), n_steps)
 
 # %% ../nbs/00_model.ipynb #b1899bb1
+def as_places(values, name, below, what):
+    "Whole numbers from 0 to `below` - 1, in one dimension."
+    values = as_values(values, name)
+    bad = (values < 0) | (values >= below) | (values % 1 != 0)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise ValueError(f"{name}: {name}[{i}] is {values[i]}, but must be a whole number from 0 "
+                         f"to {below - 1}, {what}")
+    return values.astype(np.int64)
+
 def log_joint(
     self: "HMMOP",
     states: Numbers, # Latent states of one sequence, `(N,)`
@@ -376,16 +386,13 @@ def log_joint(
     observations: Numbers, # The observations, `(K,)`
 ) -> float:
     "Log density of a walk, its kept positions and its observations together."
-    states = as_wholes(states, "states", most=self.n_states - 1)
-    positions = as_wholes(positions, "positions")
+    states = as_places(states, "states", self.n_states, "a state of the model")
+    positions = as_places(positions, "positions", len(states), "a step of the walk")
     observations = as_values(observations, "observations")
     if len(positions) != len(observations):
         raise ValueError(f"positions: {len(positions)} of them for {len(observations)} "
                          "observations; pass one each")
-    inside = not len(positions) or 0 <= positions[0] <= positions[-1] < len(states)
-    if (np.diff(positions) <= 0).any() or not inside:
-        raise ValueError("positions: must increase strictly and lie between 0 and "
-                         f"{len(states) - 1}")
+    if (np.diff(positions) <= 0).any(): raise ValueError("positions: must increase strictly")
     if not len(states): return 0.
     seen = np.isin(np.arange(len(states)), positions)
     with np.errstate(divide="ignore"):

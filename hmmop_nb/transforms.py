@@ -71,10 +71,26 @@ def thin(
 
 def _thin(T, psi):
     psi = psi[..., None, :]
+    if psi.max(initial=0.) > 1 - 1e-6: return _thin_carefully(T * psi, T * (1 - psi))
     R = np.linalg.solve(np.eye(T.shape[-1]) - T * psi, T * (1 - psi))
     # In exact arithmetic both lines below do nothing; they keep rounding from leaving a -1e-18.
     R = np.maximum(R, 0)
     return R / R.sum(-1, keepdims=True)
+
+# %% ../nbs/01_transforms.ipynb #9d41c0e2
+def _thin_carefully(P, E):
+    "`(I - P)^-1 E` for the ways `P` to omitted and `E` to observed visits, without subtractions."
+    stack = np.broadcast_shapes(P.shape, E.shape)
+    P, E = np.array(np.broadcast_to(P, stack)), np.array(np.broadcast_to(E, stack))
+    for n in reversed(range(P.shape[-1])):
+        leave = P[..., n, :n].sum(-1) + E[..., n, :].sum(-1)
+        P[..., n, :n] /= leave[..., None]
+        E[..., n, :] /= leave[..., None]
+        here = P[..., :n, n, None]
+        P[..., :n, :n] += here * P[..., n, None, :n]
+        E[..., :n, :] += here * E[..., n, None, :]
+    for n in range(P.shape[-1]): E[..., n, :] += (P[..., n, None, :n] @ E[..., :n, :])[..., 0, :]
+    return E / E.sum(-1, keepdims=True)
 
 # %% ../nbs/01_transforms.ipynb #85d2b448
 def thin_start(

@@ -206,6 +206,7 @@ class Weights(NamedTuple):
     curve: np.ndarray # `(4, S)`: rows m, a, q, c; empty if a table is used
     table: np.ndarray # `(symbols, S)`, largest entry of a row is 1; empty if a curve is used
     top: np.ndarray # `(symbols,)`, log of what each row of the table was divided by
+    logs: np.ndarray = np.empty((0, 0)) # Logs of the table, where entries too small for it live on
 
 _NEVER = -1e300 # stands for log 0, and survives being multiplied by 0
 
@@ -217,7 +218,8 @@ def curve_weights(m: Numbers, a: Numbers, q: Numbers, c: Numbers) -> Weights:
 def table_weights(logs: np.ndarray) -> Weights:
     "Weights from the log densities `(symbols, S)` of each symbol."
     top = np.maximum(logs.max(1), _NEVER)
-    return Weights(np.empty((4, 0)), np.ascontiguousarray(np.exp(logs - top[:, None])), top)
+    logs = np.ascontiguousarray(logs - top[:, None])
+    return Weights(np.empty((4, 0)), np.exp(logs), top, logs)
 
 # %% ../../nbs/engine/emissions.ipynb #f93fd28e
 def gaussian_weights(means: np.ndarray, scales: np.ndarray) -> Weights:

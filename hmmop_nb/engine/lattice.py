@@ -11,16 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .messages import PEAK, Draw, as_logs, log_sum, writeable
+from hmmop_nb.engine.messages import (
+    HELD, PEAK, SURE, Draw, add_counts, as_logs, log_sum, writeable
+)
 from .parallel import apart, in_shares, together
 from .problem import Counts
 from .random import Stream, uniforms
 from ..transforms import thin, thin_start
 
 # %% auto #0
-__all__ = ['ROOM', 'NOWHERE', 'lowest', 'highest', 'Walk', 'as_walk', 'scaled_densities', 'lattice_loglik', 'Match',
-           'draw_matches', 'Expected', 'expected_matches', 'place_marginals', 'LogWalk', 'log_walk', 'Best',
-           'best_matches', 'expect_in_logs', 'explain_impossible']
+__all__ = ['ROOM', 'NOWHERE', 'lowest', 'highest', 'Walk', 'as_walk', 'Densities', 'scaled_densities', 'scaled_logs',
+           'lattice_loglik', 'Match', 'draw_matches', 'Expected', 'expected_matches', 'place_marginals', 'LogWalk',
+           'log_walk', 'Best', 'best_matches', 'expect_in_logs', 'match_in_logs', 'explain_impossible']
 
 # %% ../../nbs/engine/lattice.ipynb #7b7801b5
 @njit(cache=True, inline="always")
@@ -110,35 +112,39 @@ def step_slice(prev, here, v, t, d, lo, kept, width, psi, seen):
 
 # %% ../../nbs/engine/lattice.ipynb #b2c5df92
 @njit(cache=True, inline="always", error_model="numpy")
-def rescale(here, lo, width, logs):
+def rescale(here, lo, width, logs, watch):
     "Bring the columns of a slice to sum one and note their scales."
     S = len(here) - 2
     ratio, factor, left = here[S], here[S + 1], 0.
+    smallest, largest = watch[0], watch[1]
     for j in range(width): factor[j] = 0.
     for s in range(S):
         row = here[s]
         for j in range(width): factor[j] += row[j]
     for j in range(width):
         grow, least = factor[j], ratio[j] * left / CAP
+        smallest = grow if grow < smallest else smallest
         if least > grow: grow = least
         if grow < 1e-290: grow = 1e-290
         ratio[j] *= left / grow
+        largest = ratio[j] if ratio[j] > largest else largest
         logs[lo + j] += np.log(grow)
         factor[j] = 1 / grow
         left = grow
+    watch[0], watch[1] = smallest, largest
     for s in range(S):
         row = here[s]
         for j in range(width): row[j] *= factor[j]
 
 @njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def advance(prev, here, v, logs, t, N, K, start, T, psi, seen):
+def advance(prev, here, v, logs, watch, t, N, K, start, T, psi, seen):
     "Slice `t` from the one before, rescaled if it is due."
     lo, was, width, before = lowest(t, N, K), lowest(t - 1, N, K), highest(t, K), highest(t - 1, K)
     width, before = width - lo + 1, before - was + 1
     arrive(prev, v, t, before, start, T)
     step_slice(prev, here, v, t, lo - was, lo, before - lo + was, padded(width), psi, seen)
     if t < K: logs[t + 1] = logs[t]
-    if t % RESCALE == RESCALE - 1: rescale(here, lo, width, logs)
+    if t % RESCALE == RESCALE - 1: rescale(here, lo, width, logs, watch)
 
 # %% ../../nbs/engine/lattice.ipynb #ffe9de59
 ROOM = 2**25 # bytes of slices above which a sequence is split into segments
@@ -153,13 +159,14 @@ class LatticeSpace(NamedTuple):
     v: np.ndarray # `(S, width + 24)`
     logs: np.ndarray # `(K + 2,)`
     seen: np.ndarray # `(S, K + 17)`
+    watch: np.ndarray # `(2,)`, the smallest sum of a column and the largest ratio
 
 def lattice_space(S, N, K, width, room):
     "Space for up to `N` steps, `K` observations and `width` columns; all slices if there is room."
     M = N if N * (S + 2) * width * 8 <= room else int(np.ceil(np.sqrt(N)))
     slices, marks = np.zeros((M + 1, S + 2, width)), np.zeros((-(-N // M), S + 2, width))
     v, seen = np.zeros((S, width + 24)), np.zeros((S, K + 17))
-    return LatticeSpace(slices, marks, v, np.zeros(K + 2), seen)
+    return LatticeSpace(slices, marks, v, np.zeros(K + 2), seen, np.ones(2))
 
 def block_sizes(offsets, n_steps):
     "The largest length, number of observations and width of a slice in each block, `(3, blocks)`."
@@ -186,9 +193,9 @@ def copy_slice(a, b):
         for j in range(a.shape[1]): b[r, j] = a[r, j]
 
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
-def advance_alone(prev, here, v, logs, t, N, K, walk, seen):
+def advance_alone(prev, here, v, logs, watch, t, N, K, walk, seen):
     "`advance`, for kernels that do it in more than one place."
-    advance(prev, here, v, logs, t, N, K, walk.start, walk.T, walk.psi, seen)
+    advance(prev, here, v, logs, watch, t, N, K, walk.start, walk.T, walk.psi, seen)
 
 @njit(cache=True, inline="always", error_model="numpy")
 def fill_segment(space, g, N, K, walk):
@@ -197,7 +204,8 @@ def fill_segment(space, g, N, K, walk):
     if g > 0: copy_slice(space.marks[g], slices[0])
     for t in range(g * M, min(N, (g + 1) * M)):
         j = t - g * M
-        advance_alone(slices[j], slices[j + 1], space.v, space.logs, t, N, K, walk, space.seen)
+        advance_alone(slices[j], slices[j + 1], space.v, space.logs, space.watch, t, N, K, walk,
+                      space.seen)
 
 @njit(cache=True, inline="always", error_model="numpy")
 def column_sum(last, S):
@@ -223,21 +231,38 @@ def lattice_forward(space, b, N, walk):
     return np.log(column_sum(space.slices[(N - 1) % M + 1], S)) + space.logs[K]
 
 # %% ../../nbs/engine/lattice.ipynb #f8946cdf
+class Densities(np.ndarray):
+    "Scaled densities that remember what they were made of; a part or a copy of them does not."
+    source: tuple | None = None # Emission and values
+
 def scaled_densities(
     emission: Any, # An emission object
     values: np.ndarray, # All observations, end to end
-) -> tuple[np.ndarray, np.ndarray]: # `(n, S)`, and the logs of what was divided out `(n,)`
+) -> tuple[Densities, np.ndarray]: # `(n, S)`, and the logs of what was divided out `(n,)`
     "Emission densities divided by the largest of their row; a row of zeros if no state emits it."
     logs = emission.log_likelihood(values)
     top = logs.max(1)
-    with np.errstate(invalid="ignore"): b = np.exp(logs - top[:, None])
+    with np.errstate(invalid="ignore"): b = np.exp(logs - top[:, None]).view(Densities)
     b[np.isneginf(top)] = 0.
+    b.source = emission, values
     return b, top
+
+def scaled_logs(
+    b: np.ndarray, # `(n, S)`, from `scaled_densities`
+    own: slice, # Which of them
+) -> np.ndarray: # `(K, S)`; no entry is above 0
+    "Logarithms of some scaled densities, of those too that have vanished in `b`."
+    if getattr(b, "source", None) is None: logs, = as_logs(b[own])
+    else: logs = b.source[0].log_likelihood(b.source[1][own])
+    top = logs.max(1, initial=-np.inf)
+    top[np.isneginf(top)] = 0.
+    return logs - top[:, None]
 
 # %% ../../nbs/engine/lattice.ipynb #b4aae0c3
 def lattice_data(b, offsets, n_steps):
     "Densities, offsets and lengths as the kernels want them."
-    return writeable(b), writeable(offsets, np.int64), writeable(n_steps, np.int64)
+    b, offsets = writeable(np.asarray(b)), writeable(offsets, np.int64)
+    return b, offsets, writeable(n_steps, np.int64)
 
 @njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
 def lattice_loglik_blocks(share, shares, b, offsets, n_steps, walk, space, out):
@@ -328,20 +353,28 @@ def back_segment(slices, seen, begin, end, N, K, s, k, total, walk, ones, draw, 
         s = before
     return s, k
 
+# %% ../../nbs/engine/lattice.ipynb #9d41c0c4
+@njit(cache=True, inline="always", error_model="numpy")
+def can_trust(loglik, total, watch, least_T, sure):
+    "Whether a sequence can have lost nothing that matters."
+    smallest = total if total < watch[0] else watch[0]
+    return loglik > sure or least_T * smallest > HELD * (1 + watch[1])**7
+
 # %% ../../nbs/engine/lattice.ipynb #ed6c0c1c
 @njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def draw_blocks(share, shares, b, offsets, n_steps, begins, walk, ones, draw, space, tally,
-                labels, places, states, log_likelihood):
-    "Draw walks and placements of the sequences of every `shares`-th block."
+def draw_blocks(share, shares, b, offsets, n_steps, begins, walk, ones, least_T, sure, draw, space,
+                tally, labels, places, states, log_likelihood, fine):
+    "Draw walks and placements of the sequences of every `shares`-th block that are not yet `fine`."
     start, T, _, psi = walk
-    slices, marks, v, logs, seen = space
+    slices, marks, v, logs, seen, watch = space
     S, M, n = len(psi), len(slices) - 1, len(n_steps)
     for q in range(share, len(tally.first), shares):
         for i in range(q * PER_BLOCK, (q + 1) * PER_BLOCK if (q + 1) * PER_BLOCK < n else n):
+            if fine[i]: continue
             first, N, K = offsets[i], n_steps[i], offsets[i + 1] - offsets[i]
             segments, loglik, total, s, k = (N + M - 1) // M, 0., 0., 0, K
             own = states[begins[i]:begins[i + 1]] if len(states) else states
-            logs[0] = 0.
+            logs[0], watch[0], watch[1], fine[i] = 0., 1., 1., True
             weigh_seen(b, first, K, psi, seen)
             for visit in range(1 - segments, segments): # to the last segment, and back again
                 g = segments - 1 + visit if visit < 0 else segments - 1 - visit
@@ -349,25 +382,33 @@ def draw_blocks(share, shares, b, offsets, n_steps, begins, walk, ones, draw, sp
                 if g > 0: copy_slice(marks[g], slices[0])
                 for t in range(begin, end):
                     prev, here = slices[t - begin], slices[t - begin + 1]
-                    advance(prev, here, v, logs, t, N, K, start, T, psi, seen)
+                    advance(prev, here, v, logs, watch, t, N, K, start, T, psi, seen)
                 if visit < 0:
                     copy_slice(slices[M], marks[g + 1])
                     continue
                 if visit == 0:
                     total = column_sum(slices[end - begin], S)
                     loglik = np.log(total) + logs[K]
-                    if not loglik > -np.inf: break
+                    fine[i] = can_trust(loglik, total, watch, least_T, sure)
+                    if not fine[i]: break
                 s, k = back_segment(slices, seen, begin, end if visit == 0 else end - 1, N, K, s, k,
                                     total, walk, ones, draw, i, q, tally, labels[first:],
                                     places[first:], own)
             log_likelihood[i] = loglik
 
 # %% ../../nbs/engine/lattice.ipynb #235577dd
-def draw_matches_share(share, shares, b, offsets, n_steps, begins, walk, draw, room, *out):
+def draw_matches_share(share, shares, b, offsets, n_steps, begins, walk, sure, draw, room, *out):
     "The same in space of its own."
-    ones = np.ones(len(walk.psi))
+    ones, least_T = np.ones(len(walk.psi)), float(walk.T.min())
     for begin, step, space in spaces(share, shares, offsets, n_steps, len(ones), room):
-        draw_blocks(begin, step, b, offsets, n_steps, begins, walk, ones, draw, space, *out)
+        draw_blocks(begin, step, b, offsets, n_steps, begins, walk, ones, least_T, sure, draw,
+                    space, *out)
+
+# %% ../../nbs/engine/lattice.ipynb #9d41c0c6
+def match_tally(blocks, S):
+    "A tally of nothing yet."
+    visits = [apart(blocks, S) for _ in range(3)]
+    return Counts(apart(blocks, S, S), *visits, apart(blocks, 0))
 
 # %% ../../nbs/engine/lattice.ipynb #7941b825
 class Match(NamedTuple):
@@ -389,17 +430,21 @@ def draw_matches(
     room: int = ROOM, # Bytes of slices to keep
 ) -> Match:
     "Draw walks and placements of all sequences jointly, given the parameters."
-    b, offsets, n_steps = lattice_data(b, offsets, n_steps)
-    S, blocks = len(walk.psi), -(-len(n_steps) // PER_BLOCK)
-    visits = [apart(blocks, S) for _ in range(3)]
-    tally = Counts(apart(blocks, S, S), *visits, apart(blocks, 0))
+    source, (b, offsets, n_steps) = b, lattice_data(b, offsets, n_steps)
+    begins, m, parts = np.r_[0, np.cumsum(n_steps)], len(n_steps), []
     labels, places = np.zeros(len(b), np.int64), np.zeros(len(b), np.int64)
-    begins, log_likelihood = np.r_[0, np.cumsum(n_steps)], np.empty(len(n_steps))
     walks = np.zeros(begins[-1] if states else 0, np.int64)
     draw = Draw(np.uint64(key), int(Stream.LATTICE), sweep)
-    in_shares(draw_matches_share, b, offsets, n_steps, begins, walk, draw, room, tally, labels,
-              places, walks, log_likelihood)
-    return Match(Counts(*map(together, tally)), log_likelihood, labels, places, walks)
+    out = labels, places, walks, np.empty(m), np.zeros(m, np.bool_)
+    for sure in (SURE, -np.inf): # nearly always once; again for doubtful sequences that hold
+        tally = match_tally(-(-m // PER_BLOCK), len(walk.psi))
+        in_shares(draw_matches_share, b, offsets, n_steps, begins, walk, sure, draw, room, tally,
+                  *out)
+        parts.append(Counts(*map(together, tally)))
+        if out[-1].all(): break
+        parts += matched_again(source, offsets, n_steps, begins, walk, draw, room, out)
+        if out[-1].all(): break
+    return Match(add_counts(*parts), out[3], labels, places, walks)
 
 # %% ../../nbs/engine/lattice.ipynb #9453da22
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
@@ -475,17 +520,33 @@ def back_space(space):
 def expect_blocks(share, shares, b, offsets, n_steps, walk, space, back, n, first, omitted,
                   marginals, log_likelihood, peak):
     "Expected counts of every `shares`-th block of sequences, one sum for each block."
-    nowhere = np.zeros((0, 0))
+    nowhere, S = np.zeros((0, 0)), len(walk.psi)
+    own_n, own_first, own_omitted = np.empty((S, S)), np.empty(S), np.empty(S)
     for c in range(share, len(n), shares):
         for i in range(c * PER_BLOCK, min(len(n_steps), (c + 1) * PER_BLOCK)):
             a, z, N = offsets[i], offsets[i + 1], n_steps[i]
-            log_likelihood[i], peak[i] = expect_match(space, b[a:z], N, walk, back, n[c], first[c],
-                                                      omitted[c], marginals[a:z], nowhere)
+            own_n[:], own_first[:], own_omitted[:] = 0., 0., 0.
+            log_likelihood[i], peak[i] = expect_match(space, b[a:z], N, walk, back, own_n,
+                                                      own_first, own_omitted, marginals[a:z],
+                                                      nowhere)
+            if not peak[i] < PEAK: continue # digits were lost: not to be counted
+            n[c, :, :S] += own_n
+            first[c, :S] += own_first
+            omitted[c, :S] += own_omitted
 
 def expected_matches_share(share, shares, b, offsets, n_steps, walk, room, *out):
     "The same in space of its own."
     for begin, step, space in spaces(share, shares, offsets, n_steps, len(walk.psi), room):
         expect_blocks(begin, step, b, offsets, n_steps, walk, space, back_space(space), *out)
+
+# %% ../../nbs/engine/lattice.ipynb #9d41c0d0
+class LatticeSums(NamedTuple):
+    "What is added up over the lattice; arrays without rows are not asked for."
+    labels: np.ndarray # `(K, S)`, shares of the states
+    places: np.ndarray # `(K, N)`, shares of the steps
+    transitions: np.ndarray # `(S, S)`
+    first: np.ndarray # `(S,)`
+    omitted: np.ndarray # `(S,)`
 
 # %% ../../nbs/engine/lattice.ipynb #9fb9ddb0
 class Expected(NamedTuple):
@@ -500,9 +561,10 @@ def expected_matches(
     n_steps: np.ndarray, # Latent length of each sequence
     walk: Walk, # From `as_walk`
     room: int = ROOM, # Bytes of slices to keep
-    peak: np.ndarray | None = None, # `(n_sequences,)`, for the largest `q` of each sequence
+    peak: np.ndarray | None = None, # `(n_sequences,)`, for the largest `q`; then nothing is mended
 ) -> Expected:
-    "Expected counts of all sequences, given the parameters."
+    "Expected counts of all sequences, given the parameters; in logarithms where that is needed."
+    source, mend = b, peak is None
     b, offsets, n_steps = lattice_data(b, offsets, n_steps)
     S, m, blocks = len(walk.psi), len(n_steps), -(-len(n_steps) // PER_BLOCK)
     n = apart(blocks, S, S, dtype=float)
@@ -511,8 +573,11 @@ def expected_matches(
     if peak is None: peak = np.empty(m)
     in_shares(expected_matches_share, b, offsets, n_steps, walk, room, n, first, omitted, marginals,
               log_likelihood, peak)
-    n, first, omitted = map(together, (n, first, omitted))
-    counts = Counts(n, first, marginals.sum(0), omitted, np.zeros(0))
+    sums = LatticeSums(marginals, np.zeros((0, 0)), *map(together, (n, first, omitted)))
+    lost = ~np.isfinite(log_likelihood) | ~(peak < PEAK)
+    if mend and lost.any():
+        mend_expected(source, lost, offsets, n_steps, walk, room, sums, log_likelihood)
+    counts = Counts(sums.transitions, sums.first, marginals.sum(0), sums.omitted, np.zeros(0))
     return Expected(counts, log_likelihood, marginals)
 
 # %% ../../nbs/engine/lattice.ipynb #6f66145b
@@ -527,8 +592,8 @@ def place_marginals(
     _, _, space = next(spaces(0, 1, np.array([0, K]), np.array([n_steps]), S, room))
     out, sums = np.zeros((K, n_steps)), (np.zeros((S, S)), np.zeros(S), np.zeros(S))
     back = back_space(space)
-    _, peak = expect_match(space, b, n_steps, walk, back, *sums, np.zeros((K, S)), out)
-    return out if peak < PEAK else np.full_like(out, np.nan)
+    loglik, peak = expect_match(space, b, n_steps, walk, back, *sums, np.zeros((K, S)), out)
+    return out if peak < PEAK and loglik > -np.inf else np.full_like(out, np.nan)
 
 # %% ../../nbs/engine/lattice.ipynb #48e78c59
 class LogWalk(NamedTuple):
@@ -695,12 +760,13 @@ def best_matches(
 
 # %% ../../nbs/engine/lattice.ipynb #a28b7e76
 @njit(cache=True)
-def log_expect(space, N, K, walk, seen, gamma, places):
-    "Log-likelihood of one sequence; adds the probabilities of its states and places, if asked to."
+def log_expect(space, N, K, walk, seen, sums):
+    "Log-likelihood of one sequence; adds posterior probabilities to what is asked for."
     if N == 0: return 0.
     total = log_sum(log_forward(space, N, K, walk, seen, True))
-    if len(gamma) == 0 or total == -np.inf: return total
-    v, beta, u = space.v
+    gamma, places, n, first, omitted = sums
+    if len(gamma) + len(n) == 0 or total == -np.inf: return total
+    v, beta, u = space.v[0], space.v[1], space.v[2]
     beta[:, 0] = 0.
     M = len(space.slices) - 1
     for t in range(N - 1, -1, -1):
@@ -713,11 +779,43 @@ def log_expect(space, N, K, walk, seen, gamma, places):
                 take = seen[s, k] + beta[s, k + 1 - lo] if k < K else -np.inf
                 if k < K:
                     here = np.exp(v[s, k - was] + take - total)
-                    gamma[k, s] += here
+                    if len(gamma): gamma[k, s] += here
                     if len(places): places[k, t] += here
+                if len(n): omitted[s] += np.exp(v[s, k - was] + omit - total)
                 u[s, k - was] = either(omit, take, True)
+        if len(n) and t > 0:
+            log_pairs(space.slices[t % M], u, before - was + 1, walk.T, total, n)
+        if len(n) and t == 0: first += np.exp(walk.start + u[:, 0] - total)
         if t > 0: log_mix(walk.TT, u, before - was + 1, beta, True)
     return total
+
+@njit(cache=True)
+def log_pairs(prev, u, width, log_T, total, n):
+    "Add the expected transitions of one step."
+    S = len(log_T)
+    for i in range(S):
+        for s in range(S):
+            if log_T[i, s] == -np.inf: continue
+            for j in range(width): n[i, s] += np.exp(prev[i, j] + log_T[i, s] + u[s, j] - total)
+
+# %% ../../nbs/engine/lattice.ipynb #9d41c0de
+@njit(cache=True)
+def take_tops(log_b):
+    "Log densities without the largest of each row, and the sum of these."
+    log_b, tops = log_b.copy(), 0.
+    for k in range(len(log_b)):
+        top = log_b[k].max()
+        if top > -np.inf:
+            log_b[k] -= top
+            tops += top
+    return log_b, tops
+
+@njit(cache=True)
+def add_shares(p, total, out):
+    "Add rows that were brought to a sum of `total`: logarithms of many digits leave them off it."
+    for k in range(len(p)):
+        c = p[k].sum()
+        if c > 0: out[k] += p[k] * (total / c)
 
 # %% ../../nbs/engine/lattice.ipynb #ef697973
 NOWHERE = np.zeros((0, 0)) # no places asked for
@@ -732,8 +830,135 @@ def expect_in_logs(
     places: np.ndarray, # `(K, N)`, to which those of the places are added; `NOWHERE`: none
 ) -> float: # Log-likelihood
     "The safe road for one sequence of known length."
+    log_b, tops = take_tops(log_b)
     space, seen = log_lattice(len(walk.psi), N, len(log_b), room), seen_logs(log_b, walk)
-    return log_expect(space, N, len(log_b), walk, seen, gamma, places)
+    none = np.zeros(0)
+    sums = LatticeSums(np.zeros(gamma.shape), np.zeros(places.shape), np.zeros((0, 0)), none, none)
+    total = log_expect(space, N, len(log_b), walk, seen, sums)
+    add_shares(sums.labels, 1., gamma)
+    add_shares(sums.places, 1., places)
+    return total + tops
+
+# %% ../../nbs/engine/lattice.ipynb #9d41c0d4
+@njit(cache=True)
+def pick_log(x, u):
+    "A state with probability proportional to the exponential of its entry."
+    top, last = x.max(), 0
+    u *= np.exp(x - top).sum()
+    for i in range(len(x)):
+        w = np.exp(x[i] - top)
+        if w > 0: last = i
+        u -= w
+        if u < 0: break
+    return last
+
+@njit(cache=True)
+def before_in_logs(prev, t, N, K, s, k, walk, seen, u, w):
+    "Whether step `t` was seen, and the state before it."
+    was, omit, take = lowest(t - 1, N, K), -np.inf, -np.inf
+    stay = left = walk.TT[s]
+    if k <= highest(t - 1, K):
+        stay = prev[:, k - was] + walk.TT[s]
+        omit = log_sum(stay) + walk.psi[s]
+    if k > was:
+        left = prev[:, k - 1 - was] + walk.TT[s]
+        take = log_sum(left) + seen[s, k - 1]
+    top = max(omit, take)
+    observed = u * (np.exp(omit - top) + np.exp(take - top)) < np.exp(take - top)
+    return observed, pick_log(left if observed else stay, w)
+
+# %% ../../nbs/engine/lattice.ipynb #9d41c0d5
+@njit(cache=True, nogil=True)
+def match_in_logs(
+    log_b: np.ndarray, # Log densities of one sequence, `(K, S)`
+    N: int, # Its latent length
+    walk: LogWalk, # From `log_walk`
+    room: int, # Bytes of slices to keep
+    draw: Draw, # The names of the random numbers
+    number: int, # That of the sequence
+    labels: np.ndarray, # `(K,)`, for the state of each observation
+    places: np.ndarray, # `(K,)`, for its step
+    states: np.ndarray, # `(N,)`, for the walk
+) -> float: # Log-likelihood
+    "The safe road for one draw: walk and placement of one sequence, drawn in logarithms."
+    K = len(log_b)
+    space, seen = log_lattice(len(walk.psi), N, K, room), seen_logs(log_b, walk)
+    if N == 0: return 0.
+    last, M, k = log_forward(space, N, K, walk, seen, True), len(space.slices) - 1, K
+    if last.max() == -np.inf: return -np.inf
+    s = pick_log(last, uniforms(draw.key, draw.stream, draw.sweep, number, N)[0])
+    for t in range(N - 1, -1, -1):
+        if t % M == M - 1 and t < N - 1: log_fill(space, t // M, N, K, walk, seen, True)
+        before, observed, prev = s, k > 0, space.slices[t % M]
+        if t > 0:
+            u, w = uniforms(draw.key, draw.stream, draw.sweep, number, t)
+            observed, before = before_in_logs(prev, t, N, K, s, k, walk, seen, u, w)
+        if observed:
+            k -= 1
+            labels[k], places[k] = s, t
+        states[t] = s
+        s = before
+    return log_sum(last)
+
+# %% ../../nbs/engine/lattice.ipynb #9d41c0d8
+def count_match(states, places, S):
+    "What the walk of one sequence comes to."
+    n = np.zeros((S, S), np.int64)
+    np.add.at(n, (states[:-1], states[1:]), 1)
+    observed = np.bincount(states[places], minlength=S)
+    omitted = np.bincount(states, minlength=S) - observed
+    return Counts(n, np.bincount(states[:1], minlength=S), observed, omitted, np.zeros(0, np.int64))
+
+def lattice_holds(b, N, walk, room):
+    "Whether the scaled lattice of one sequence loses nothing that matters."
+    peak, own = np.empty(1), (np.asarray(b), np.array([0, len(b)]), np.array([N]))
+    found = expected_matches(*own, walk, room, peak)
+    return np.isfinite(found.log_likelihood[0]) and peak[0] < PEAK
+
+def match_again_share(share, shares, b, offsets, n_steps, walk, draw, room, doubtful, out, walks):
+    "Draw every `shares`-th doubtful sequence in logarithms, unless the scaled lattice holds it."
+    labels, places, _, logs, _ = out
+    log_walks = log_walk(walk)
+    for i in doubtful[share::shares]:
+        own = slice(offsets[i], offsets[i + 1])
+        if lattice_holds(b[own], n_steps[i], walk, room): continue
+        walks[i] = np.zeros(n_steps[i], np.int64)
+        logs[i] = match_in_logs(scaled_logs(b, own), n_steps[i], log_walks, room, draw, i,
+                                labels[own], places[own], walks[i])
+
+def matched_again(b, offsets, n_steps, begins, walk, draw, room, out):
+    "Draw doubtful sequences in logarithms, unless scaling holds them; they are fine then."
+    _, places, states, logs, fine = out
+    doubtful, walks, S = np.flatnonzero(~fine), {}, len(walk.psi)
+    in_shares(match_again_share, b, offsets, n_steps, walk, draw, room, doubtful, out, walks,
+              most=len(doubtful))
+    fine[list(walks)] = True
+    possible = [i for i in sorted(walks) if logs[i] > -np.inf] # else there is nothing to count
+    if len(states):
+        for i in possible: states[begins[i]:begins[i + 1]] = walks[i]
+    return [count_match(walks[i], places[offsets[i]:offsets[i + 1]], S) for i in possible]
+
+# %% ../../nbs/engine/lattice.ipynb #9d41c0da
+def count_in_logs(log_b, N, walk, room, sums):
+    "Add the expected counts of one sequence by the safe road; its log-likelihood."
+    S, K = len(walk.psi), len(log_b)
+    own = LatticeSums(np.zeros((K, S)), NOWHERE, np.zeros((S, S)), np.zeros(S), np.zeros(S))
+    space, seen = log_lattice(S, N, K, room), seen_logs(log_b, walk)
+    total = log_expect(space, N, K, walk, seen, own)
+    add_shares(own.labels, 1., sums.labels)
+    flat = [own.transitions, own.first, own.omitted], [N - 1., 1., float(N - K)]
+    for name, part, share in zip(LatticeSums._fields[2:], *flat):
+        add_shares(part.reshape(1, -1), share, getattr(sums, name).reshape(1, -1))
+    return total
+
+def mend_expected(b, lost, offsets, n_steps, walk, room, sums, log_likelihood):
+    "Expected counts of the sequences that the scaled lattice could not hold."
+    logs = log_walk(walk)
+    for i in np.flatnonzero(lost):
+        own = slice(offsets[i], offsets[i + 1])
+        sums.labels[own] = 0.
+        part = sums._replace(labels=sums.labels[own])
+        log_likelihood[i] = count_in_logs(scaled_logs(b, own), n_steps[i], logs, room, part)
 
 # %% ../../nbs/engine/lattice.ipynb #8f6c2431
 def best_so_far(start, T, log_v):

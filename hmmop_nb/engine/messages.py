@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .checks import as_n_steps, as_values, check_psi
 from .emissions import Weights
 from .parallel import apart, in_shares, together
 from .problem import Counts
@@ -18,8 +19,9 @@ from .random import Stream, uniforms
 from ..model import Sequences
 
 # %% auto #0
-__all__ = ['LANES', 'SEGMENT', 'BLOCKS', 'PEAK', 'SURE', 'step_weights', 'forward_messages', 'Layout', 'writeable', 'layout',
-           'Draw', 'Paths', 'draw_paths', 'as_logs', 'log_sum', 'smooth_logs', 'Smoothed', 'smooth']
+__all__ = ['LANES', 'SEGMENT', 'BLOCKS', 'SURE', 'HELD', 'PEAK', 'step_weights', 'forward_messages', 'Layout', 'writeable',
+           'layout', 'Draw', 'add_counts', 'Paths', 'draw_paths', 'as_logs', 'log_sum', 'smooth_logs', 'Smoothed',
+           'smooth', 'draw_in_logs']
 
 # %% ../../nbs/engine/messages.ipynb #080bab8c
 def step_weights(
@@ -30,13 +32,21 @@ def step_weights(
     n_steps: int | None = None, # Latent length
 ) -> tuple[np.ndarray, float]: # Weights `(N, S)`, and the log of what was divided out
     "The weight of each step and state of one sequence; the largest density of a step counts as 1."
-    logs = emission.log_likelihood(observations)
+    if not callable(getattr(emission, "log_likelihood", None)):
+        raise ValueError("emission: expected an object with a method log_likelihood, got "
+                         f"{type(emission).__name__}")
+    logs = emission.log_likelihood(as_values(observations, "observations", missing=True))
     top = logs.max(1) if logs.size else np.zeros(len(logs))
     with np.errstate(invalid="ignore"): b = np.exp(logs - top[:, None])
     b[np.isneginf(top)] = 0.
     if positions is None: return b, float(top.sum())
-    v = np.tile(np.asarray(psi, float), (n_steps, 1))
-    v[positions] = (1 - np.asarray(psi)) * b
+    n_steps, psi = int(as_n_steps(n_steps, 1, len(b))[0]), check_psi(psi, logs.shape[1])
+    at = as_values(positions, "positions")
+    if len(at) != len(b) or (np.diff(at, prepend=-1, append=n_steps) <= 0).any() or (at % 1).any():
+        raise ValueError(f"positions: expected {len(b)} increasing steps below {n_steps}, one for "
+                         f"each observation, got {positions!r:.80}")
+    v = np.tile(psi, (n_steps, 1))
+    v[at.astype(np.int64)] = (1 - psi) * b
     return v, float(top.sum())
 
 # %% ../../nbs/engine/messages.ipynb #33ddd1aa
@@ -219,14 +229,16 @@ def normalise(prior, v, active, total, inverse, out):
         for l in range(active): out[s, l] *= inverse[l]
 
 @njit(cache=True, inline="always")
-def add_logs(total, top, active, product, log_likelihood):
-    "Add `top + log(total)` to the log-likelihood of each lane, taking few logarithms."
+def add_logs(total, top, active, product, log_c, tops, since):
+    "Add the logs of `total` and of what was divided out, taking few logarithms."
     for l in range(active):
-        log_likelihood[l] += top[l]
+        tops[l] += top[l]
+        since[l] *= total[l]
+    for l in range(active):
         smaller = product[l] * total[l]
         if smaller > 1e-150: product[l] = smaller
         else:
-            log_likelihood[l] += np.log(product[l]) + np.log(total[l])
+            log_c[l] += np.log(product[l]) + np.log(total[l])
             product[l] = 1.
 
 # %% ../../nbs/engine/messages.ipynb #25aebbb1
@@ -246,18 +258,20 @@ class LaneSpace(NamedTuple):
     upcoming: np.ndarray # `(segments + 1, lanes)`, the first observation not yet used when it does
     v: np.ndarray # `(S, lanes)`, weights of a step
     prior: np.ndarray # `(S, lanes)`, law of the state before the step is weighed
-    lane: np.ndarray # `(5, lanes)`, one number a lane
+    lane: np.ndarray # `(8, lanes)`, one number a lane
     u: np.ndarray # `(2, lanes)`, uniform numbers
     state: np.ndarray # `(lanes,)`
     found: np.ndarray # `(lanes,)`
+    fine: np.ndarray # `(lanes,)`, 1 if a lane can be trusted, else 0
 
 def lane_space(S, lanes, longest):
     "Working memory for sequences of up to `longest` steps."
     segments, length = longest // SEGMENT + 1, min(SEGMENT, longest)
     return LaneSpace(np.empty((length, S, lanes)), np.empty((length, lanes), np.int64),
                      np.empty((segments + 1, S, lanes)), np.empty((segments + 1, lanes), np.int64),
-                     np.empty((S, lanes)), np.empty((S, lanes)), np.empty((5, lanes)),
-                     np.empty((2, lanes)), np.empty(lanes, np.int64), np.empty(lanes, np.int64))
+                     np.empty((S, lanes)), np.empty((S, lanes)), np.empty((8, lanes)),
+                     np.empty((2, lanes)), np.empty(lanes, np.int64), np.empty(lanes, np.int64),
+                     np.empty(lanes, np.int64))
 
 # %% ../../nbs/engine/messages.ipynb #4c8d17e2
 @njit(cache=True, inline="always")
@@ -274,6 +288,12 @@ def set_out(start, active, prior):
     "The law of the first state, in every lane."
     for s in range(len(start)):
         for l in range(active): prior[s, l] = start[s]
+
+@njit(cache=True, inline="always")
+def predict(before, start, T, t, active, prior):
+    "The law of the state at step `t`, before the step is weighed."
+    if t > 0: propagate(before, T, active, prior)
+    else: set_out(start, active, prior)
 
 @njit(cache=True, inline="always")
 def copy_message(message, entry):
@@ -311,31 +331,80 @@ def path_tally(blocks, S, n_symbols, rows=2):
     return PathTally(n, *states, apart(blocks, rows, S, dtype=float), apart(blocks, S, n_symbols))
 
 @njit(cache=True, inline="always")
-def count_step(which, before, found, active, transitions, observed, omitted):
-    "Count the states that all active lanes have come from, and whether they were seen."
+def count_step(which, before, found, fine, active, transitions, observed, omitted):
+    "Count the states that trusted lanes have come from, and whether they were seen."
     for l in range(active):
         s = found[l]
-        transitions[s, before[l]] += 1
-        if which[l] < 0: omitted[s] += 1
-        else: observed[s] += 1
+        transitions[s, before[l]] += fine[l]
+        if which[l] < 0: omitted[s] += fine[l]
+        else: observed[s] += fine[l]
         before[l] = s
 
 @njit(cache=True, inline="always")
-def add_moments(values, centre, which, found, active, moments):
+def add_moments(values, centre, which, found, fine, active, moments):
     "Add what they emitted, and its square, around the centre of each state."
     for l in range(active):
-        if which[l] >= 0 and not np.isnan(values[which[l]]):
+        if which[l] >= 0 and fine[l] and not np.isnan(values[which[l]]):
             d = values[which[l]] - centre[0, found[l]]
             moments[0, found[l]] += d
             moments[1, found[l]] += d * d
             if len(moments) > 2: moments[2, found[l]] += 1.
 
 @njit(cache=True, inline="always")
-def add_symbols(values, which, found, active, symbols):
+def add_symbols(values, which, found, fine, active, symbols):
     "Count the symbols that they emitted."
     for l in range(active):
-        if which[l] < 0 or values[which[l]] < 0: continue
+        if which[l] < 0 or not fine[l] or values[which[l]] < 0: continue
         symbols[found[l], np.int64(values[which[l]])] += 1
+
+# %% ../../nbs/engine/messages.ipynb #9d41c0a3
+SURE = -600. # a list likelier than this, beside its likeliest labels, cannot have lost any path
+HELD = 1e-200 # nor one that is held at every checkpoint: one over the largest q that may be
+
+# %% ../../nbs/engine/messages.ipynb #9d41c0a4
+_CHECK = 8 # steps between two looks
+_POSSIBLE = 1e-100 # a state at least this likely counts as possible
+
+@njit(cache=True, inline="always", error_model="numpy")
+def look_back(prior, active, least, since, worst):
+    "A checkpoint for the lanes in which every state is possible at the coming step."
+    for l in range(active): least[l] = prior[0, l]
+    for s in range(1, len(prior)):
+        for l in range(active): least[l] = prior[s, l] if prior[s, l] < least[l] else least[l]
+    for l in range(active):
+        if least[l] > _POSSIBLE:
+            held = since[l] * least[l]
+            worst[l] = held if held < worst[l] else worst[l]
+            since[l] = 1.
+
+@njit(cache=True, inline="always", error_model="numpy")
+def trust_lanes(log_c, product, since, worst, sure, active, fine):
+    "Which lanes can have lost nothing that matters; completes the logs of the likelihoods."
+    for l in range(active):
+        log_c[l] += np.log(product[l])
+        fine[l] = log_c[l] > sure or min(since[l], worst[l]) > HELD
+
+# %% ../../nbs/engine/messages.ipynb #9d41c0aa
+@njit(cache=True, inline="always")
+def begin_lanes(group, offsets, lane, upcoming):
+    "Lanes before their first step."
+    for l in range(len(group)):
+        upcoming[l] = offsets[group[l]]
+        lane[4, l] = lane[5, l] = 0. # logs of the likelihood and of what was divided out
+        lane[3, l] = lane[6, l] = lane[7, l] = 1. # products
+
+@njit(cache=True, inline="always")
+def next_pointer(upcoming, k, width):
+    "The first observation not yet used, of each lane, to be moved along segment `k`."
+    for l in range(width): upcoming[k + 1, l] = upcoming[k, l]
+    return upcoming[k + 1]
+
+@njit(cache=True, inline="always")
+def end_lanes(group, begun, lane, state, trust, first, logs, fine):
+    "Count the first states of trusted lanes; write down likelihoods, and which lanes these are."
+    for l in range(begun):
+        first[state[l]] += trust[l]
+        logs[group[l]], fine[group[l]] = lane[4, l] + lane[5, l], trust[l] > 0
 
 # %% ../../nbs/engine/messages.ipynb #f6ebf594
 class Draw(NamedTuple):
@@ -350,6 +419,7 @@ def back_segment(data, T_end, curve, table, group, begin, end, begun, draw, spac
                  states):
     "Draw and count the states of a segment, last step first; returns how many lanes have begun."
     v, total, u, state, found = space.v, space.lane[1], space.u, space.state, space.found
+    fine = space.fine
     values, steps, width = data.values, data.steps, len(group)
     transitions, observed, passed = tally.transitions[b], tally.observed[b], tally.omitted[b]
     for t in range(end - 1, begin - 1, -1):
@@ -362,33 +432,35 @@ def back_segment(data, T_end, curve, table, group, begin, end, begun, draw, spac
                 u[0, l], u[1, l] = uniforms(draw.key, draw.stream, draw.sweep, i, t // 2)
         alpha, which = space.alpha[t - begin], space.which[t - begin]
         draw_states_before(alpha, T_end, state, u[t % 2], begun, total, v, found)
-        count_step(which, state, found, begun, transitions, observed, passed)
-        if curve is not None: add_moments(values, curve, which, found, begun, tally.moments[b])
-        if table is not None:
-            if tally.symbols.shape[2]: add_symbols(values, which, found, begun, tally.symbols[b])
+        count_step(which, state, found, fine, begun, transitions, observed, passed)
+        if curve is not None:
+            add_moments(values, curve, which, found, fine, begun, tally.moments[b])
+        if table is not None and tally.symbols.shape[2]:
+            add_symbols(values, which, found, fine, begun, tally.symbols[b])
         if len(states):
             for l in range(begun): states[data.begins[group[l]] + t] = found[l]
     return begun
 
 # %% ../../nbs/engine/messages.ipynb #9237c033
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def draw_blocks(share, shares, data, chain, curve, table, tops, draw, space, tally, logs, states):
+def draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, space, tally, logs,
+                fine, states):
     "Filter, draw and count the sequences of every `shares`-th block."
     values, positions, offsets, steps, order, _, dense, _ = data
     start, T, T_end, seen, omitted = chain
-    alpha, which, entry, upcoming, v, prior, lane, _, state, _ = space
-    top, total, inverse, product, log_c = lane[0], lane[1], lane[2], lane[3], lane[4]
+    alpha, which, entry, upcoming, v, prior, lane, _, state, _, trust = space
+    top, total, inverse, product = lane[0], lane[1], lane[2], lane[3]
+    log_c, tops, since, worst = lane[4], lane[5], lane[6], lane[7]
     blocks, lanes = len(tally.first), lane.shape[1]
     for b in range(share, blocks, shares):
         for at in range(b * lanes, len(order), blocks * lanes):
             group = order[at:at + lanes]
             width, last, begun = len(group), (steps[group[0]] - 1) // SEGMENT, 0
-            for l in range(width): product[l], log_c[l], upcoming[0, l] = 1., 0., offsets[group[l]]
+            begin_lanes(group, offsets, lane, upcoming[0])
             for visit in range(-last, last + 1):
                 k = last + visit if visit < 0 else last - visit
                 begin, end = k * SEGMENT, (k + 1) * SEGMENT if k < last else steps[group[0]]
-                active, pointer = width, upcoming[k + 1]
-                for l in range(width): pointer[l] = upcoming[k, l]
+                active, pointer = width, next_pointer(upcoming, k, width)
                 for t in range(begin, end):
                     while steps[group[active - 1]] <= t: active -= 1
                     here = which[t - begin]
@@ -396,36 +468,51 @@ def draw_blocks(share, shares, data, chain, curve, table, tops, draw, space, tal
                     if curve is not None:
                         weigh_curve(values, here, active, curve, seen, v, top, total)
                     if table is not None:
-                        weigh_table(values, here, active, table, tops, seen, v, top)
+                        weigh_table(values, here, active, table, scales, seen, v, top)
                     if not dense: weigh_omitted(here, active, omitted, v, top)
                     before = entry[k] if t == begin else alpha[t - begin - 1]
-                    if t > 0: propagate(before, T, active, prior)
-                    else: set_out(start, active, prior)
+                    predict(before, start, T, t, active, prior)
                     normalise(prior, v, active, total, inverse, alpha[t - begin])
-                    if visit <= 0: add_logs(total, top, active, product, log_c)
+                    if visit > 0: continue # all that follows was done the first time
+                    if t % _CHECK == _CHECK - 1: look_back(prior, active, inverse, since, worst)
+                    add_logs(total, top, active, product, log_c, tops, since)
                 copy_message(alpha[end - begin - 1], entry[k + 1])
                 if visit < 0: continue
+                if visit == 0: trust_lanes(log_c, product, since, worst, sure, width, trust)
                 begun = back_segment(data, T_end, curve, table, group, begin, end, begun, draw,
                                      space, b, tally, states)
-            for l in range(begun):
-                tally.first[b, state[l]] += 1
-                logs[group[l]] = log_c[l] + np.log(product[l])
+            end_lanes(group, begun, lane, state, trust, tally.first[b], logs, fine)
 
 # %% ../../nbs/engine/messages.ipynb #029a2e63
-def draw_paths_share(share, shares, data, chain, weights, draw, lanes, tally, logs, states):
+def draw_paths_share(share, shares, data, chain, weights, draw, sure, lanes, *out):
     "The same with working memory of its own, compiled for the one shape of weights in use."
     space = lane_space(len(chain.T), lanes, data.steps[data.order[0]])
-    curve, table, tops = weights.curve, None, None
-    if len(weights.table): curve, table, tops = None, weights.table, weights.top
-    draw_blocks(share, shares, data, chain, curve, table, tops, draw, space, tally, logs, states)
+    curve, table, scales = weights.curve, None, None
+    if len(weights.table): curve, table, scales = None, weights.table, weights.top
+    draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, space, *out)
 
-# %% ../../nbs/engine/messages.ipynb #d3c8b1b8
+# %% ../../nbs/engine/messages.ipynb #9d41c0a6
+def path_counts(tally, symbols):
+    "The counts of all blocks together."
+    transitions, first, observed, left_out, moments, emitted = map(together, tally)
+    emission, S = emitted if symbols else moments, len(first)
+    return Counts(transitions[:, :S].copy(), first, observed, left_out, emission)
+
+# %% ../../nbs/engine/messages.ipynb #9d41c0ab
+def add_counts(
+    *each: Counts, # What parts of the data come to
+) -> Counts:
+    "The sum of several counts."
+    return each[0] if len(each) == 1 else Counts(*(sum(parts) for parts in zip(*each)))
+
+# %% ../../nbs/engine/messages.ipynb #9d41c0ad
 class Paths(NamedTuple):
     "One draw of all hidden states, as counts, and the log-likelihood of each sequence."
     counts: Counts # Whole numbers; for the emissions sums of observations, or counts of symbols
     log_likelihood: np.ndarray # `(n_sequences,)`, without `log_base`
     states: np.ndarray # All states end to end, if asked for
 
+# %% ../../nbs/engine/messages.ipynb #d3c8b1b8
 def draw_paths(
     data: Layout, # From `layout`
     start: np.ndarray, # `(S,)`
@@ -443,20 +530,25 @@ def draw_paths(
     "Draw the hidden states of all sequences given the parameters."
     S, n = len(T), len(data.steps)
     n_symbols = len(weights.table) if symbols else 0
-    blocks = min(blocks, -(-n // lanes), 1 + 2**24 // max(1, S * n_symbols))
     seen, omitted = (np.ones(S), np.zeros(S)) if psi is None else (1 - psi, psi)
     chain = Hidden(np.array(start, float), np.array(T, float), np.c_[T, np.ones(S)],
                    seen, np.array(omitted, float))
     draw = Draw(np.uint64(key), int(stream), sweep)
-    tally = path_tally(blocks, S, n_symbols, 3 if np.isnan(data.values).any() else 2)
-    log_likelihood = np.zeros(n)
-    drawn = np.zeros(data.begins[-1] if states else 0, np.int16)
-    in_shares(draw_paths_share, data, chain, weights, draw, min(lanes, n), tally, log_likelihood,
-              drawn, most=blocks)
-    transitions, first, observed, left_out, moments, emitted = map(together, tally)
-    emission = emitted if symbols else moments
-    counts = Counts(transitions[:, :S].copy(), first, observed, left_out, emission)
-    return Paths(counts, log_likelihood, drawn)
+    log_likelihood, fine = np.zeros(n), np.ones(n, np.bool_)
+    drawn, parts = np.zeros(data.begins[-1] if states else 0, np.int16), []
+    rows = 3 if np.isnan(data.values).any() else 2
+    for sure in (SURE, -np.inf): # nearly always once; again for doubtful sequences that hold
+        wide = min(lanes, len(data.order))
+        several = min(blocks, -(-len(data.order) // lanes), 1 + 2**24 // max(1, S * n_symbols))
+        tally = path_tally(several, S, n_symbols, rows)
+        in_shares(draw_paths_share, data, chain, weights, draw, sure, wide, tally, log_likelihood,
+                  fine, drawn, most=several)
+        parts.append(path_counts(tally, symbols))
+        if fine.all(): break
+        again = drawn_again(data, chain, weights, draw, symbols, log_likelihood, fine, drawn)
+        parts, data = parts + again.counts, data._replace(order=again.held)
+        if fine.all(): break
+    return Paths(add_counts(*parts), log_likelihood, drawn)
 
 # %% ../../nbs/engine/messages.ipynb #ce9f7333
 def as_logs(
@@ -504,7 +596,6 @@ def smooth_logs(
 
 # %% ../../nbs/engine/messages.ipynb #4699c995
 PEAK = 1e250 # a posterior probability over its forward weight: above this, digits may be lost
-SURE = -600. # a list likelier than this, beside its likeliest labels, cannot have lost any
 
 # %% ../../nbs/engine/messages.ipynb #8e62495f
 _FLOOR = -690. # of log densities
@@ -689,3 +780,116 @@ def smooth(
     transitions = T * fast + slow if pairs else np.zeros((S, S))
     transitions[transitions < _NOTHING] = 0.
     return Smoothed(log_likelihood, transitions, first, gamma)
+
+# %% ../../nbs/engine/messages.ipynb #9d41c0b2
+@njit(cache=True, nogil=True)
+def draw_in_logs(
+    log_start: np.ndarray, # `(S,)`
+    log_T: np.ndarray, # `(S, S)`
+    log_v: np.ndarray, # `(N, S)`, log weights of the steps
+    draw: Draw, # The names of the random numbers
+    number: int, # That of the sequence
+    path: np.ndarray, # `(N,)`, for the states
+) -> float: # Log-likelihood
+    "The safe road for one draw: the path of one sequence, filtered and drawn in logarithms."
+    N, S = log_v.shape
+    alpha, total = np.empty((N, S)), 0.
+    for t in range(N):
+        for j in range(S):
+            before = log_start[j] if t == 0 else log_sum(alpha[t - 1] + log_T[:, j])
+            alpha[t, j] = log_v[t, j] + before
+        c = log_sum(alpha[t])
+        if c == -np.inf: return c
+        alpha[t] -= c
+        total += c
+    for t in range(N - 1, -1, -1):
+        x = alpha[t] if t == N - 1 else alpha[t] + log_T[:, path[t + 1]]
+        running = np.cumsum(np.exp(x - x.max()))
+        u = uniforms(draw.key, draw.stream, draw.sweep, number, t // 2)[t % 2]
+        least = min(u, 1 - 2.**-53) * running[-1]
+        path[t] = min(np.searchsorted(running, least, side="right"), S - 1)
+    return total
+
+# %% ../../nbs/engine/messages.ipynb #9d41c0b5
+_NEVER = -1e290 # what curves give for impossible is below this
+
+def log_steps(data, i, weights, chain):
+    "Log weights `(N, S)` of the steps of sequence `i`, and the log of what was divided out."
+    own = slice(data.offsets[i], data.offsets[i + 1])
+    values = data.values[own, None]
+    if weights.curve.size:
+        m, a, q, c = weights.curve
+        with np.errstate(over="ignore"): log_b = c + (values - m) * (a + (values - m) * q)
+        log_b[log_b < _NEVER] = -np.inf
+        log_b[np.isnan(values[:, 0])] = 0. # seen, but without a value
+        scale = 0.
+    else:
+        codes = data.values[own].astype(np.int64)
+        told = codes >= 0 # the others were seen, but without a value
+        log_b, scale = weights.logs[codes], weights.top[codes[told]].sum()
+        log_b[~told] = 0.
+    seen, omitted = as_logs(chain.seen, chain.omitted)
+    log_v = np.tile(omitted, (data.steps[i], 1))
+    log_v[slice(None) if data.dense else data.positions[own]] = log_b + seen
+    top = log_v.max(1)
+    top[np.isneginf(top)] = 0.
+    return log_v - top[:, None], float(top.sum() + scale)
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def scaling_holds(log_v, chain):
+    "Whether the scaled messages of one sequence lose nothing that matters."
+    N, S = log_v.shape
+    b, a, gamma = np.empty((N, S)), np.empty((N, S)), np.empty((N, S))
+    inverse, q, sums = np.empty(N), np.empty(S), np.empty(S)
+    if scale_rows(log_v, b) == -np.inf: return False
+    smooth_forward(chain.start, chain.T, b, N, a, inverse)
+    return smooth_backward(chain.TT, b, N, a, inverse, q, sums, gamma)
+
+# %% ../../nbs/engine/messages.ipynb #9d41c0b8
+def draw_again_share(share, shares, data, chain, weights, draw, doubtful, logs, paths):
+    "Draw every `shares`-th doubtful sequence in logarithms, unless scaling holds it."
+    both = Chain(chain.start, chain.T, chain.T.T.copy(), *as_logs(chain.start, chain.T))
+    for i in doubtful[share::shares]:
+        log_v, scale = log_steps(data, i, weights, chain)
+        if logs[i] > -np.inf and scaling_holds(log_v, both): continue
+        paths[i] = np.empty(len(log_v), np.int64)
+        number = data.first + i
+        logs[i] = draw_in_logs(both.log_start, both.log_T, log_v, draw, number, paths[i]) + scale
+
+def count_path(data, i, path, weights, S, symbols):
+    "What the states of sequence `i` come to."
+    places = np.arange(len(path))
+    values = data.values[data.offsets[i]:data.offsets[i + 1]]
+    if not data.dense: places = data.positions[data.offsets[i]:data.offsets[i + 1]]
+    seen, n = path[places], np.zeros((S, S), np.int64)
+    np.add.at(n, (path[:-1], path[1:]), 1)
+    observed = np.bincount(seen, minlength=S)
+    told = values >= 0 if symbols else ~np.isnan(values) # the others have no value
+    by, values = seen[told], values[told]
+    if symbols:
+        emitted = np.zeros((S, len(weights.table)), np.int64)
+        np.add.at(emitted, (by, values.astype(np.int64)), 1)
+    else:
+        d = values - weights.curve[0][by] if weights.curve.size else 0. * values
+        sums = (d, d * d, 1. + 0. * d)[:3 if np.isnan(data.values).any() else 2]
+        emitted = np.array([np.bincount(by, x, S) for x in sums])
+    return Counts(n, np.bincount(path[:1], minlength=S), observed,
+                  np.bincount(path, minlength=S) - observed, emitted)
+
+# %% ../../nbs/engine/messages.ipynb #9d41c0b9
+class Again(NamedTuple):
+    "What came of doubtful sequences."
+    counts: list # What those come to that were drawn in logarithms
+    held: np.ndarray # Those that the scaled kernel may draw after all
+
+def drawn_again(data, chain, weights, draw, symbols, logs, fine, drawn):
+    "Draw doubtful sequences in logarithms, unless scaling holds them; they are fine then."
+    doubtful, paths, S = np.flatnonzero(~fine), {}, len(chain.T)
+    in_shares(draw_again_share, data, chain, weights, draw, doubtful, logs, paths,
+              most=len(doubtful))
+    fine[list(paths)] = True
+    possible = [i for i in sorted(paths) if logs[i] > -np.inf] # else there is nothing to count
+    if len(drawn):
+        for i in possible: drawn[data.begins[i]:data.begins[i + 1]] = paths[i]
+    counts = [count_path(data, i, paths[i], weights, S, symbols) for i in possible]
+    return Again(counts, data.order[~fine[data.order]])
