@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -329,11 +330,18 @@ class FreeSampler(GapsSampler, CollapsedSampler):
         super().__init__(problem, leaps=leaps)
         self.leaps = leaps
 
-    def draw(self, theta: Theta, key: np.uint64, sweep: int, labels: bool) -> Drawn:
-        "Observed states, given the observed chain."
-        drawn = draw_paths(self.data, key=key, sweep=sweep, states=labels, **self.chain(theta))
+    @property
+    def kernel(self) -> Callable: return draw_paths
+
+    def asked(self, theta: Theta, key: np.uint64, sweep: int, look: bool) -> tuple[dict, None]:
+        "What `draw_paths` wants to know to draw the observed chain."
+        told = dict(data=self.data, key=key, sweep=sweep, states=look)
+        return told | self.chain(theta), None
+
+    def read(self, theta: Theta, drawn: Paths) -> Drawn:
+        "Observed states, of which all stretches are free."
         counted = free_stretches(drawn.counts.transitions, drawn.counts.first)
-        seen = drawn.states.astype(np.int64) if labels else None
+        seen = drawn.states.astype(np.int64) if len(drawn.states) else None
         return Drawn(drawn.counts, counted, drawn.log_likelihood, seen)
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:

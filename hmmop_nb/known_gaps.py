@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -186,7 +187,6 @@ class Drawn(NamedTuple):
     stretches: Stretches # What lies between
     log_likelihood: np.ndarray # `(n_sequences,)`
     labels: np.ndarray | None # State of each observation; `None` if they were not asked for
-    left_out: float | None = None # As in `GibbsSampler.density`
 
 # %% ../nbs/02_known_gaps.ipynb #c0117a1e
 CERTAIN = -.01 # log probability of labels that need not be drawn every time
@@ -201,6 +201,18 @@ def is_certain(problem, theta, drawn, likelihood):
     joint = stretch_log_likelihood(theta.T, theta.start, theta.psi, drawn.stretches) + seen
     return bool(joint - likelihood > CERTAIN - 1e-12 * abs(likelihood))
 
+def stay(problem, state, gain):
+    "The state after a sweep that left the observed states as they were."
+    likelihood = state.likelihood + gain
+    return state._replace(likelihood=likelihood,
+                          log_density=likelihood + log_prior(problem, state.theta))
+
+def draw_rest(problem, state, rng):
+    "Draw one `psi` for all states, and the emissions, given the observed states."
+    theta = state.theta
+    if problem.one_psi: theta = theta._replace(psi=draw_psi(problem, state.counts, rng))
+    return theta._replace(emission=problem.family.draw(theta.emission, state.counts, rng))
+
 # %% ../nbs/02_known_gaps.ipynb #c4699d37
 class CollapsedSampler(GibbsSampler):
     "Observed states, then the parameters with everything omitted summed out."
@@ -208,15 +220,16 @@ class CollapsedSampler(GibbsSampler):
         super().__init__(name, problem)
         self.leaps, self.blank = whole(leaps, "leaps", 1), blank_target(problem)
 
-    def draw(self, theta: Theta, key: np.uint64, sweep: int, labels: bool) -> Drawn:
-        "Draw the observed states given the parameters; return them too, if `labels`."
-        raise NotImplementedError
+    kernel: Callable # What draws the observed states, given what `asked` says and read by `read`
+    asked: Callable
+    read: Callable
 
     def init(self, key: np.uint64) -> CollapsedState:
         "First parameters, observed states, and a step size to begin with."
         theta = warm_start(self.problem, key)
-        drawn = self.draw(theta, key, 0, False)
-        likelihood, density = self.density(theta, drawn.log_likelihood, drawn.left_out)
+        told, left_out = self.asked(theta, key, 0, False)
+        drawn = self.read(theta, self.kernel(**told))
+        likelihood, density = self.density(theta, drawn.log_likelihood, left_out)
         target = with_counts(self.blank, theta, drawn.stretches)
         log_rows = as_log_rows(self.problem, theta)
         tuning = first_tuning(coordinates(log_rows, 0., target), target, key)
@@ -234,39 +247,34 @@ class CollapsedSampler(GibbsSampler):
         theta = from_log_rows(self.problem, state.theta, move.log_rows, rng)
         state = state._replace(theta=theta, log_rows=move.log_rows, tuning=move.tuning,
                                error=move.error, age=state.age + 1)
-        if state.age < state.every:
-            likelihood = state.likelihood + move.gain
-            state = state._replace(likelihood=likelihood,
-                                   log_density=likelihood + log_prior(self.problem, theta))
-        else: state = self.renew(state, key, sweep, warm, rng)
+        if state.age < state.every: state = stay(self.problem, state, move.gain)
+        else:
+            look = warm and sweep % LOOK == LOOK - 1
+            theta = draw_rest(self.problem, state, rng)
+            told, left_out = self.asked(theta, key, sweep + 1, look)
+            drawn = self.read(theta, self.kernel(**told))
+            state = self.renew(state, theta, drawn, left_out, look)
         return state, CollapsedInfo(state.likelihood, move.accept, move.divergent, move.step,
                                     move.corrected)
+
+    def renew(
+        self, state: CollapsedState, theta: Theta, drawn: Drawn, left_out: float | None, look: bool
+    ) -> CollapsedState:
+        "The state with new observed states; with `look`, it is settled how often they are drawn."
+        likelihood, density = self.density(theta, drawn.log_likelihood, left_out)
+        every = state.every
+        if look: every = EVERY if is_certain(self.problem, theta, drawn, likelihood) else 1
+        return state._replace(
+            theta=theta, counts=drawn.counts, log_density=density, stretches=drawn.stretches,
+            likelihood=likelihood, error=float("nan"), age=0, every=every)
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
         "Moves that were hardly ever accepted."
         said = super().remarks(posterior, states)
         accept = (posterior.stats["accept"] * posterior.stats["corrected"]).mean()
-        if accept >= .1: return said
+        if accept >= .1 or posterior.n_draws < 20: return said
         return said + [f"acceptance: moves of T were accepted with probability {accept:.2g} only, "
                        "so that the chains hardly moved; use a longer warm-up"]
-
-    def renew(
-        self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool,
-        rng: np.random.Generator
-    ) -> CollapsedState:
-        "Draw all else: one `psi` for all states, the emissions, the observed states."
-        problem, theta = self.problem, state.theta
-        if problem.one_psi: theta = theta._replace(psi=draw_psi(problem, state.counts, rng))
-        emission = problem.family.draw(theta.emission, state.counts, rng)
-        theta = theta._replace(emission=emission)
-        look = warm and sweep % LOOK == LOOK - 1
-        drawn = self.draw(theta, key, sweep + 1, look)
-        likelihood, density = self.density(theta, drawn.log_likelihood, drawn.left_out)
-        every = state.every
-        if look: every = EVERY if is_certain(problem, theta, drawn, likelihood) else 1
-        return state._replace(
-            theta=theta, counts=drawn.counts, log_density=density, stretches=drawn.stretches,
-            likelihood=likelihood, error=float("nan"), age=0, every=every)
 
 # %% ../nbs/02_known_gaps.ipynb #38ee6ece
 class KnownSampler(CollapsedSampler):
@@ -278,11 +286,18 @@ class KnownSampler(CollapsedSampler):
         self.plan = plan_stretches(held.offsets, problem.n_steps, places.values)
         self.at = np.repeat(self.data.begins[:-1], places.lengths) + places.values
 
-    def draw(self, theta: Theta, key: np.uint64, sweep: int, labels: bool) -> Drawn:
-        "States at all steps, of which the observed ones count."
+    @property
+    def kernel(self) -> Callable: return draw_paths
+
+    def asked(self, theta: Theta, key: np.uint64, sweep: int, look: bool) -> tuple[dict, None]:
+        "What `draw_paths` wants to know."
         family = self.problem.family
-        drawn = draw_paths(self.data, theta.start, theta.T, family.weights(theta.emission), key,
-                           sweep, psi=theta.psi, symbols=family.symbols, states=True)
+        return dict(data=self.data, start=theta.start, T=theta.T, psi=theta.psi, key=key,
+                    weights=family.weights(theta.emission), sweep=sweep, symbols=family.symbols,
+                    states=True), None
+
+    def read(self, theta: Theta, drawn: Paths) -> Drawn:
+        "States at all steps, of which the observed ones count."
         seen = drawn.states[self.at].astype(np.int64)
         stretches = count_stretches(self.plan, seen, self.problem.n_states)
         return Drawn(drawn.counts, stretches, drawn.log_likelihood, seen)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,15 +181,23 @@ class TiedSampler(CollapsedSampler):
         emission = self.problem.family.emission(params)
         return scaled_densities(emission, self.problem.sequences.values)
 
-    def draw(self, theta: Theta, key: np.uint64, sweep: int, labels: bool) -> Drawn:
-        "Walks and places from the lattice, of which the labels count."
-        problem, walk = self.problem, as_walk(theta.start, theta.T, theta.psi)
+    @property
+    def kernel(self) -> Callable: return draw_matches
+
+    def asked(self, theta: Theta, key: np.uint64, sweep: int, look: bool) -> tuple[dict, float]:
+        "What `draw_matches` wants to know, and what it leaves out of the log-likelihood."
         b, top = self.known or self.densities(theta.emission)
-        drawn = draw_matches(b, problem.sequences.offsets, problem.n_steps, walk, key, sweep)
-        emitted = emission_counts(problem.family, theta.emission, drawn.labels)
-        stretches = count_stretches(self.plan, drawn.labels, problem.n_states)
+        told = dict(b=b, offsets=self.problem.sequences.offsets, n_steps=self.problem.n_steps,
+                    walk=as_walk(theta.start, theta.T, theta.psi), key=key, sweep=sweep)
+        return told, float(top.sum())
+
+    def read(self, theta: Theta, drawn: Match) -> Drawn:
+        "Walks and places from the lattice, of which the labels count."
+        family = self.problem.family
+        stretches = count_stretches(self.plan, drawn.labels, self.problem.n_states)
+        emitted = emission_counts(family, theta.emission, drawn.labels)
         counts = drawn.counts._replace(emission=emitted)
-        return Drawn(counts, stretches, drawn.log_likelihood, drawn.labels, float(top.sum()))
+        return Drawn(counts, stretches, drawn.log_likelihood, drawn.labels)
 
     def fingerprint(self) -> dict:
         "What a checkpoint must agree with."

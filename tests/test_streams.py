@@ -15,10 +15,14 @@ ROOT = Path(__file__).resolve().parents[1]
 MATCHING = "hm.fit_matching(DATA.sequences, DATA.n_steps, "
 METHODS = {
     "known": "hm.fit_known(DATA.sequences, DATA.positions, DATA.n_steps, **RUN)",
+    "known, psi unknown": "hm.fit_known(DATA.sequences, DATA.positions, DATA.n_steps, **LONG)",
+    "known, augmented": "hm.fit_known(DATA.sequences, DATA.positions, DATA.n_steps, variant='augmented', **RUN)",
     "naive": "hm.fit_naive(DATA.sequences, **RUN)",
     "random": "hm.fit_random(DATA.sequences, DATA.n_steps, **RUN)",
     "analytic": "hm.fit_analytic(DATA.sequences, .4, **RUN)",
     "matching, exact": MATCHING + "**RUN)",
+    "matching, long": MATCHING + "leaps=2, **LONG)",
+    "matching, augmented": MATCHING + "variant='augmented', **RUN)",
     "matching, gibbs": MATCHING + "placement='gibbs', inner=2, **RUN)",
     "matching, paper": MATCHING + "placement='paper', inner=2, **RUN)",
     "matching, random start": MATCHING + "placement='paper', inner=1, init='random', **RUN)",
