@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numba import njit
 
-from .engine.checks import Data, Numbers, Seed, as_number, switch, whole
+from .engine.checks import Data, Numbers, Seed, as_number, shown, switch, whole
 from .engine.driver import warn_user
 from hmmop_nb.engine.emissions import (
     NO_SYMBOL, Gaussian, emission_family, has_value, log_rows, with_values
@@ -636,9 +636,9 @@ def near_zero(problem: Problem, centre: float) -> Problem:
 def above_zero(value: Any, name: str) -> float:
     "A single number above 0."
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
-        raise ValueError(f"{name}: expected a number above 0, got {value!r:.60}")
+        raise ValueError(f"{name}: expected a number above 0, got {shown(value)}")
     if not 0 < value < 1e300:
-        raise ValueError(f"{name}: is {value!r:.60}, but must be finite and above 0")
+        raise ValueError(f"{name}: is {shown(value)}, but must be finite and above 0")
     return float(value)
 
 def check_effort(tol: Any, max_iter: Any, restarts: Any) -> tuple[float, int, int]:
@@ -702,7 +702,7 @@ def fit_em(
 ) -> Posterior: # One chain with one draw
     "Maximum likelihood, or the highest point of the posterior, by exact EM."
     tol, max_iter, restarts = check_effort(tol, max_iter, restarts)
-    progress = switch(progress, "progress")
+    progress, errors = switch(progress, "progress"), switch(errors, "errors")
     asked = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi,
                         n_steps=n_steps, start=start, prior=prior, init=init))
     centre = centre_of(asked)

@@ -17,7 +17,8 @@ import numpy as np
 
 from .em import fit_em
 from hmmop_nb.engine.checks import (
-    Data, Numbers, Seed, as_floats, as_items, as_n_steps, as_number, shown, switch, whole, word
+    MOST_STATES, Data, Numbers, Seed, as_array, as_floats, as_items, as_n_steps, as_number, shown,
+    switch, whole, word
 )
 from .engine.driver import warn_user
 from .engine.emissions import check_table, has_value
@@ -174,7 +175,7 @@ def states_as_seen(
         raise ValueError(f"sequences: sequence {i}, observation {k} is {every[bad[0]]}, but with "
                          'emission="states" observations are state numbers 0, 1, 2, …')
     S = int(codes.max()) + 1 if labels is None else len(labels)
-    if is_whole(n_states): S = max(S, int(n_states))
+    if is_whole(n_states): S = max(S, whole(n_states, "n_states", 1, MOST_STATES))
     if S > 3000:
         raise ValueError(f"sequences: the largest state number is {S - 1}, which makes a matrix "
                          f"of {S} x {S}; number the states that occur from 0 on")
@@ -355,7 +356,8 @@ class StateChoice(Comparison):
 # %% ../nbs/10_fit.ipynb #e55b8e44
 def as_candidates(candidates: Any) -> list[int]:
     "Numbers of states to try."
-    if isinstance(candidates, str): numbers = range(2, 9) if candidates == "auto" else ()
+    if isinstance(candidates, bytes): numbers = ()
+    elif isinstance(candidates, str): numbers = range(2, 9) if candidates == "auto" else ()
     else: numbers = list(candidates) if np.iterable(candidates) else ()
     if not len(numbers) or not all(is_whole(S) and S >= 1 for S in numbers):
         raise ValueError('n_states: expected a whole number, "auto" for 2 to 8, or numbers to '
@@ -541,7 +543,7 @@ def by_state(
 ) -> Any: # One number for each state, or what was given
     "Numbers by the name of the state as an array."
     if hasattr(given, "to_dict"): given = given.to_dict()
-    if not isinstance(given, dict): return given
+    if not isinstance(given, dict): return None if given is None else as_array(given, what)
     if not names:
         raise ValueError(f"{what}: states have no names while their number is not known; give "
                          "n_states, or one number for all")
@@ -559,6 +561,7 @@ def state_names(emission: Any, n_states: Any, labels: list | None) -> list:
     "Names of the states: labels if they are seen as they are, else numbers."
     if not isinstance(emission, str): n_states = getattr(emission, "n_states", None)
     if not is_whole(n_states): return [] # to be chosen, or to be refused later
+    n_states = whole(n_states, "n_states", 1, MOST_STATES)
     if isinstance(emission, str) or labels is None or n_states < len(labels):
         return list(range(n_states))
     return [*labels, *range(len(labels), n_states)]

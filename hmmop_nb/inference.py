@@ -239,7 +239,7 @@ def paper_labels(
     "Labels and places by alternating maximisation, as in appendix E of the paper."
     if n_steps is None:
         raise ValueError("n_steps: the labeller of the paper needs the latent lengths")
-    max_iter = min(whole(max_iter, "max_iter", 1), 2**31) # kernels count no further
+    max_iter = whole(max_iter, "max_iter", 1)
     problem, theta = pose_model(model, sequences, n_steps)
     log_b, offsets = problem.family.log_b, problem.sequences.offsets
     found = label_by_turns(log_b, offsets, problem.n_steps, theta, max_iter)

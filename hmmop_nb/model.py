@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from hmmop_nb.engine.checks import (
     Data, Numbers, Seed, able, as_array, as_floats, as_n_steps, as_name, as_number,
     as_values, as_wholes, check_probabilities, check_psi, check_room, check_stochastic,
-    check_visible, set_fields, shown, whole
+    check_visible, set_fields, shown, switch, whole
 )
 from .engine.emissions import Categorical, Gaussian, Poisson
 from .engine.parallel import in_shares
@@ -37,6 +37,7 @@ def from_list(
     missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> "Sequences":
     "Sequences from a list of arrays."
+    missing = switch(missing, "missing")
     if not np.iterable(arrays):
         raise ValueError(f"sequences: expected a list of arrays, got {type(arrays).__name__}; "
                          "pass [values] for one sequence")
@@ -59,7 +60,7 @@ def from_lengths(
     missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> "Sequences":
     "Sequences from hmmlearn's pair of arrays."
-    X = as_values(X, "X", missing=missing)
+    X = as_values(X, "X", missing=switch(missing, "missing"))
     lengths = np.atleast_1d(as_array(lengths, "lengths"))
     if lengths.dtype.kind == "f" and (lengths == np.floor(lengths)).all():
         lengths = lengths.astype(np.int64)
@@ -136,7 +137,7 @@ class Sequences:
         offsets = as_wholes(offsets, "offsets", most=2**53)
         if not len(offsets) or offsets[0] or (np.diff(offsets) < 0).any():
             raise ValueError("offsets: must begin with 0 and never decrease")
-        set_fields(self, offsets=offsets, missing=bool(missing))
+        set_fields(self, offsets=offsets, missing=switch(missing, "missing"))
         def place(i): return "sequence {}, observation {}".format(*self.locate(i))
         values = as_values(values, place=place, missing=missing)
         if offsets[-1] != len(values):

@@ -216,7 +216,8 @@ def identifiability(
     if constant: rows += [*np.diff(np.eye(S), axis=0)]
     dpsi = hidden_space(rows, S)
     dT = np.einsum("ds,sij->dij", dpsi, hidden)
-    ceiling = find_ceiling(R, known, constant, tol) if exact else np.full(S, np.nan)
+    ceiling = np.full(S, np.nan)
+    if switch(exact, "exact"): ceiling = find_ceiling(R, known, constant, tol)
     return Identifiability(len(dpsi), dT, dpsi, T, psi, unknown, ceiling, bool(lengths))
 
 # %% ../nbs/05_psi.ipynb #e6491cd9

@@ -181,7 +181,7 @@ def constructors():
         Target("Categorical", hm.Categorical, dict(probs=T)),
         Target("Poisson", hm.Poisson, dict(rates=[1., 2.])),
         Target("HMMOP", hm.HMMOP, dict(T=T, start=START, emission=MODEL.emission, psi=.5)),
-        Target("Sequences", hm.Sequences, dict(values=[1., 2.], offsets=[0, 2])),
+        Target("Sequences", hm.Sequences, dict(values=[1., 2.], offsets=[0, 2], missing=False)),
         Target("BernoulliOmission", hm.BernoulliOmission, dict(psi=.5)),
         Target("MarkovOmission", hm.MarkovOmission, dict(keep=.5, epsilon=.1)),
         Target("PerSequenceOmission", hm.PerSequenceOmission, dict(mean=.5, sd=.1, low=.1, high=.9)),
@@ -197,9 +197,10 @@ def methods():
     gaussian, symbols, counts = MODEL.emission, hm.Categorical(T), hm.Poisson([1., 2.])
     held = hm.PerSequenceOmission(.5, .1)
     found = [
-        Target("Sequences.from_list", hm.Sequences.from_list, dict(arrays=LISTS)),
-        Target("Sequences.from_lengths", hm.Sequences.from_lengths, dict(X=[1., 2., 3.], lengths=[1, 2])),
-        Target("Sequences.from_table", hm.Sequences.from_table, dict(table=TABLE, sequence="sequence", value="value", order="order")),
+        Target("Sequences.from_list", hm.Sequences.from_list, dict(arrays=LISTS, missing=False)),
+        Target("Sequences.from_lengths", hm.Sequences.from_lengths, dict(X=[1., 2., 3.], lengths=[1, 2], missing=False)),
+        Target("Sequences.from_table", hm.Sequences.from_table, dict(
+            table=TABLE, sequence="sequence", value="value", order="order", missing=False)),
         Target("Sequences.locate", DATA.sequences.locate, dict(i=2)),
         Target("HMMOP.sample", MODEL.sample, dict(n_sequences=2, n_steps=4, seed=1, omission=None)),
         Target("HMMOP.log_joint", MODEL.log_joint, dict(states=[0, 1, 1], positions=[0, 2], observations=[.1, .2])),
@@ -268,7 +269,7 @@ def transform_functions():
         Target("transforms.plot_thinned", transforms.plot_thinned, dict(T=T, psi=.5)),
         Target("gaps.gap_law", gaps.gap_law, dict(T=T, psi=.5, max_gap=3)),
         Target("identifiability", hm.identifiability, dict(
-            R=R, psi_known=[.5, nan], impossible=None, constant=False, lengths=False, tol=1e-9)),
+            R=R, psi_known=[.5, nan], impossible=None, constant=False, lengths=False, tol=1e-9, exact=False)),
     ]
 
 
@@ -278,16 +279,18 @@ def fits():
     thinned = dict(thin=1, checkpoint=None)
     shared = GIVEN | OPEN | thinned
     return [
-        Target("fit_known", hm.fit_known, dict(sequences=LISTS, positions=places, n_steps=STEPS, psi=.4) | shared),
+        Target("fit_known", hm.fit_known, dict(sequences=LISTS, positions=places, n_steps=STEPS, psi=.4, variant="collapsed",
+                                                  leaps=2) | shared),
         Target("fit_naive", hm.fit_naive, dict(sequences=LISTS) | shared),
         Target("fit_random", hm.fit_random, dict(sequences=LISTS, n_steps=STEPS) | GIVEN | dict(checkpoint=None)),
         Target("fit_analytic", hm.fit_analytic, dict(sequences=LISTS, psi=.4, start=None) | GIVEN),
-        Target("fit_matching", hm.fit_matching, dict(sequences=LISTS, n_steps=STEPS, psi=.4, placement="exact", inner=1) | shared),
+        Target("fit_matching", hm.fit_matching, dict(sequences=LISTS, n_steps=STEPS, psi=.4, placement="exact", inner=1,
+                                                        variant="collapsed", leaps=2) | shared),
         Target("fit_gaps", hm.fit_gaps, dict(sequences=LISTS, psi=.4, variant="collapsed", leaps=2, max_gap=5) | shared),
         Target("fit_gaps, paper", hm.fit_gaps, dict(sequences=LISTS, psi=.4, variant="paper", max_gap=5) | GIVEN, only=("max_gap",)),
         Target("fit_em", hm.fit_em, dict(
             sequences=LISTS, psi=.4, n_steps=None, emission=MODEL.emission, restarts=0, tol=1e-2, max_iter=3, seed=1,
-            progress=False) | OPEN),
+            progress=False, errors=False) | OPEN),
         Target("fit_em, learned", hm.fit_em, dict(sequences=LISTS, psi=.4, emission="gaussian", n_states=2, max_iter=3, seed=1),
                only=("sequences", "emission", "n_states")),
         Target("fit", hm.fit, dict(
@@ -300,7 +303,8 @@ def fits():
             positions=None, sequence="sequence", order="order", value="value"),
             only=("n_steps", "positions", "sequence", "order", "value")),
         Target("choose_n_states", hm.choose_n_states, dict(
-            sequences=LISTS, candidates=[1], psi=.4, n_steps=None, emission="gaussian", held_out=.2, restarts=0, seed=1)),
+            sequences=LISTS, candidates=[1], psi=.4, n_steps=None, emission="gaussian", held_out=.2, restarts=0, seed=1,
+            by="bic")),
         Target("fit.score", fit.score, dict(model=MODEL, sequences=LISTS, n_steps=None, per="sequence")),
         Target("fit.n_parameters", fit.n_parameters, dict(model=MODEL, learned=("T",), n_psi=0, known_zeros=False)),
         Target("fit.aic", fit.aic, dict(model=MODEL, sequences=LISTS, n_steps=None)),
@@ -345,9 +349,9 @@ def pictures():
         Target("chains.brown_counts", chains.brown_counts, dict(folder=".")),
         Target("chains.save_counts", chains.save_counts, dict(path="counts.npz", counts={"a": np.ones(2)})),
         Target("chains.load_counts", chains.load_counts, {}),
-        Target("reading.read_sequences", reading.read_sequences, dict(data=LISTS, **none, labels=None)),
-        Target("reading.read_sequences, table", reading.read_sequences, dict(data=TABLE, **none, labels=None)),
-        Target("reading.read_table", reading.read_table, dict(table=TABLE, **none, labels=None)),
+        Target("reading.read_sequences", reading.read_sequences, dict(data=LISTS, **none, labels=None, missing=None)),
+        Target("reading.read_sequences, table", reading.read_sequences, dict(data=TABLE, **none, labels=None, missing=None)),
+        Target("reading.read_table", reading.read_table, dict(table=TABLE, **none, labels=None, missing=False)),
         Target("reading.read_n_steps", reading.read_n_steps, dict(data=TABLE, n_steps=3, columns=none), only=("data", "n_steps")),
         Target("reading.read_positions", reading.read_positions, dict(data=TABLE, name="order", columns=none), only=("data", "name")),
         Target("reading.last_steps", reading.last_steps, dict(positions=list(DATA.positions), sequences=DATA.sequences)),

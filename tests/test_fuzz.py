@@ -11,10 +11,10 @@ import hmmop_nb as hm
 TARGETS = fuzz.targets()
 # what takes a Problem that was checked when it was posed, or is a part of a sampler: not for users, but other modules import it
 MACHINERY = """inference.label_probabilities inference.best_match inference.best_labels
-gaps.ObservedChain gaps.observed_chain gaps.Latent gaps.expected_latent gaps.Target gaps.Tuning gaps.first_tuning gaps.bridge_counts
-gaps.GapTables gaps.gap_tables gaps.Gaps gaps.draw_gaps gaps.Update gaps.collapsed_update gaps.draw_concentration gaps.GapsSampler
-gaps.AugmentedSampler gaps.CollapsedState gaps.CollapsedInfo gaps.CollapsedSampler gaps.PaperState gaps.PaperInfo gaps.share_of_gaps
-gaps.PaperSampler gaps.gaps_sampler psi.Identifiability reading.anndata_table fit.Comparison fit.StateChoice""".split()
+gaps.Latent gaps.expected_latent gaps.bridge_counts gaps.GapTables gaps.gap_tables gaps.Gaps gaps.draw_gaps gaps.GapsSampler
+gaps.AugmentedSampler gaps.FreeSampler gaps.PaperState gaps.PaperInfo gaps.share_of_gaps gaps.PaperSampler gaps.gaps_sampler
+psi.Identifiability psi.open_psi reading.anndata_table reading.may_miss reading.blank_codes reading.read_for fit.Comparison
+fit.StateChoice fit.Method""".split()
 MODULES = dict(transforms=hm.transforms, inference=hm.inference, gaps=hm.gaps, em=hm.em, psi=hm.psi, plot=hm.plot, chains=hm.chains,
                reading=hm.engine.reading, fit=fuzz.fit)
 

@@ -50,8 +50,7 @@ def check_regular(
     name: str = "path", # What to call it in an error
 ) -> os.stat_result | None: # What the system says of the file; `None` if there is none
     "Refuse what is there and is no file: a device, a pipe, a socket, a folder."
-    if not isinstance(path, (str, os.PathLike)): # Python takes numbers for open files
-        raise ValueError(f"{name}: expected a file name, got {path!r:.60}")
+    path = as_path(path, name) # Python takes numbers for open files
     try: found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError): return None
     except ValueError as error: # a name that no file can have

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .checks import NO_VALUE, Data, able, as_array, as_items, as_name, shown
+from .checks import NO_VALUE, Data, able, as_array, as_items, as_name, shown, switch
 from .problem import check_positions
 from ..model import Sequences, as_sequences
 
@@ -149,6 +149,7 @@ def read_table(
     "Sequences and labels from a long table."
     names = pick_column(table, sequence, "sequence", "sequence")
     place = pick_column(table, order, "order", "order", needed=False)
+    missing = switch(missing, "missing")
     column = pick_column(table, value, "value", "value", missing=missing)
     values, labels = as_codes(column, labels)
     plain = dict(sequence=as_codes(names)[0], value=values)
@@ -244,8 +245,8 @@ def may_miss(missing: Any) -> bool:
     "Whether values may be missing."
     if missing is None: return False
     if isinstance(missing, str) and missing == "value": return True
-    raise ValueError(f'missing: expected None or "value", got {missing!r:.40}; "value" keeps a '
-                     "visit whose value is missing")
+    raise ValueError(f'missing: expected None or "value", got {shown(missing, 40)}; "value" keeps '
+                     "a visit whose value is missing")
 
 def read_sequences(
     data: Data, # `Sequences`, a list of arrays, `(X, lengths)`, a long table, or an AnnData object
