@@ -51,7 +51,8 @@ def as_data(X: Data, lengths: "Numbers | None") -> Data:
     "Data in a form that `read_sequences` takes."
     if lengths is not None:
         X = X if isinstance(X, np.ndarray) else as_items(X, "X", "observations")
-        if not np.ndim(X): raise ValueError("X: expected all observations, got a single one")
+        if isinstance(X, np.ndarray) and not X.ndim:
+            raise ValueError("X: expected all observations, got a single one")
         check_lengths(X, lengths)
         values = as_column(X)
         places = Sequences.from_lengths(np.arange(len(X)), lengths)
