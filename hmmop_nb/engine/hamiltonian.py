@@ -248,24 +248,6 @@ def expected_scales(z, target):
     weight = (C.sum(0) + a + b) * space.psi * (1 - space.psi)
     return np.vstack([scales, np.where(a > 0, 1 / np.where(a > 0, weight, 1.), 0.)])
 
-# %% ../../nbs/engine/hamiltonian.ipynb #44d3830a
-def first_tuning(
-    z: np.ndarray, # Coordinates
-    target: Target, # What the moves see
-    key: np.uint64, # Key of the chain
-    sweep: int = 0, # Number of the sweep
-) -> Tuning:
-    "A careful beginning: masses from expected counts, and a step at which one leap is acceptable."
-    inverse_mass, log_step = expected_scales(z, target), 0.
-    metric = Metric(np.sqrt(inverse_mass), NO_ROOT)
-    rng = sweep_rng(key, FIRST_SEARCH + sweep, Stream.HAMILTONIAN)
-    for _ in range(40):
-        if hmc_move(z, target, np.exp(log_step), metric, 1, rng).accept > .5: break
-        log_step -= np.log(2)
-    nothing = np.zeros(z.shape)
-    return Tuning(log_step, log_step, log_step + np.log(4), 0., 0, 20, inverse_mass, NO_ROOT,
-                  nothing, nothing)
-
 # %% ../../nbs/engine/hamiltonian.ipynb #40f40f15
 def adapt(tuning, z, accept, target=.8):
     "Tuning after one more sweep of warm-up."
@@ -318,10 +300,15 @@ def find_root(z, target, variance):
     return root
 
 # %% ../../nbs/engine/hamiltonian.ipynb #f4ec11a1
-def careful(tuning, z, target, leaps, key, sweep):
+def with_root(tuning, root):
+    "Tuning with another root; the first one brings new units, in which about one half is right."
+    if len(tuning.root) or not len(root): return tuning._replace(root=root)
+    return tuning._replace(root=root, log_step=np.log(.5), log_step_avg=np.log(.5), mu=0.)
+
+def careful(tuning, z, target, leaps, rng):
     "Tuning with a step at which a whole move may be accepted, in new units."
-    log_step, rng = tuning.log_step, sweep_rng(key, LATER_SEARCH + sweep, Stream.HAMILTONIAN)
-    for _ in range(20):
+    log_step = tuning.log_step
+    for _ in range(40):
         move = hmc_move(z, target, np.exp(log_step), tuning.metric, leaps, rng)
         if move.accept > .2: break
         log_step -= np.log(2)
@@ -330,15 +317,25 @@ def careful(tuning, z, target, leaps, key, sweep):
 
 def change_metric(tuning, z, target, leaps, key, sweep):
     "What to do at the end of a window."
-    learns_psi = len(z) > len(target.psi) + 1
     if tuning.window > 40 and wants_root(z, target):
-        first = len(tuning.root) == 0
-        root = find_root(tuning.mean, target, tuning.inverse_mass)
-        tuning = tuning._replace(root=root)
-        if first and len(root): # units are new, and about one is right
-            tuning = tuning._replace(log_step=np.log(.5), log_step_avg=np.log(.5), mu=0.)
-    elif not learns_psi: return tuning
-    return careful(tuning, z, target, leaps, key, sweep)
+        tuning = with_root(tuning, find_root(tuning.mean, target, tuning.inverse_mass))
+    rng = sweep_rng(key, LATER_SEARCH + sweep, Stream.HAMILTONIAN)
+    return careful(tuning, z, target, leaps, rng)
+
+# %% ../../nbs/engine/hamiltonian.ipynb #44d3830a
+def first_tuning(
+    z: np.ndarray, # Coordinates
+    target: Target, # What the moves see
+    key: np.uint64, # Key of the chain
+    sweep: int = 0, # Number of the sweep
+) -> Tuning:
+    "A careful beginning: a metric from expected counts and curvature, and a step that it bears."
+    inverse_mass, nothing = expected_scales(z, target), np.zeros(z.shape)
+    tuning = Tuning(0., 0., np.log(4), 0., 0, 20, inverse_mass, NO_ROOT, nothing, nothing)
+    if wants_root(z, target):
+        tuning = with_root(tuning, find_root(z, target, inverse_mass))
+    rng = sweep_rng(key, FIRST_SEARCH + sweep, Stream.HAMILTONIAN)
+    return careful(tuning, z, target, 16, rng)
 
 # %% ../../nbs/engine/hamiltonian.ipynb #4013cb9c
 LEAST = 1e-300 # what stands for a probability of zero, which has no logarithm

@@ -424,7 +424,7 @@ def held(
     if not hasattr(state, "tuning"): return state
     mass = (state.tuning.inverse_mass > 0) * 1.
     tuning = state.tuning._replace(log_step=np.log(STEP), log_step_avg=np.log(STEP),
-                                   inverse_mass=mass)
+                                   inverse_mass=mass, root=np.zeros((0, 0)))
     if log_rows is None: log_rows = state.log_rows
     return state._replace(tuning=tuning, log_rows=log_rows)
 
