@@ -31,6 +31,7 @@ class Target(NamedTuple):
     start: np.ndarray # `(S,)` the known start; not used if it is learned
     psi: np.ndarray # `(S,)`; entries that are learned may be anything
     stretches: Stretches # What was counted
+    sparse: bool = False # Whether the concentration of `T` is learned, and may become small
 
 # %% ../../nbs/engine/hamiltonian.ipynb #38087ec8
 TOTAL_SD = .1
@@ -272,7 +273,8 @@ FLATTEST = .5 # in units of the variances of a window
 def wants_root(z, target):
     "Whether a root of the whole matrix is worth having."
     alpha = target.concentrations[:len(target.psi) + 1]
-    return z.size <= MOST_COORDINATES and alpha[alpha > 0].min(initial=1.) >= .5
+    wide = not target.sparse and alpha[alpha > 0].min(initial=1.) >= .5
+    return wide and z.size <= MOST_COORDINATES
 
 def curvature(z, target, free, h=1e-4):
     "Minus the second derivatives of the log density, in the coordinates that are free."
@@ -305,12 +307,12 @@ def with_root(tuning, root):
     if len(tuning.root) or not len(root): return tuning._replace(root=root)
     return tuning._replace(root=root, log_step=np.log(.5), log_step_avg=np.log(.5), mu=0.)
 
-def careful(tuning, z, target, leaps, rng):
+def careful(tuning, z, target, leaps, rng, least=.2):
     "Tuning with a step at which a whole move may be accepted, in new units."
     log_step = tuning.log_step
     for _ in range(40):
         move = hmc_move(z, target, np.exp(log_step), tuning.metric, leaps, rng)
-        if move.accept > .2: break
+        if move.accept > least: break
         log_step -= np.log(2)
     if log_step == tuning.log_step: return tuning
     return tuning._replace(log_step=log_step, log_step_avg=log_step, mu=log_step + np.log(2))
@@ -332,10 +334,12 @@ def first_tuning(
     "A careful beginning: a metric from expected counts and curvature, and a step that it bears."
     inverse_mass, nothing = expected_scales(z, target), np.zeros(z.shape)
     tuning = Tuning(0., 0., np.log(4), 0., 0, 20, inverse_mass, NO_ROOT, nothing, nothing)
-    if wants_root(z, target):
-        tuning = with_root(tuning, find_root(z, target, inverse_mass))
     rng = sweep_rng(key, FIRST_SEARCH + sweep, Stream.HAMILTONIAN)
-    return careful(tuning, z, target, 16, rng)
+    if wants_root(z, target):
+        root = find_root(z, target, inverse_mass)
+        if len(root): return careful(with_root(tuning, root), z, target, 16, rng)
+    log_step = careful(tuning, z, target, 1, rng, .5).log_step # one leap is acceptable
+    return tuning._replace(log_step=log_step, log_step_avg=log_step, mu=log_step + np.log(4))
 
 # %% ../../nbs/engine/hamiltonian.ipynb #4013cb9c
 LEAST = 1e-300 # what stands for a probability of zero, which has no logarithm
@@ -442,7 +446,7 @@ def blank_target(
         rows += [np.where(problem.unknown, x, 0.) for x in problem.prior.psi]
     start = np.zeros(S) if learned else np.array(problem.start)
     nothing = free_stretches(np.zeros((S, S)), np.zeros(S))
-    return Target(np.vstack(rows), start, problem.psi, nothing)
+    return Target(np.vstack(rows), start, problem.psi, nothing, problem.sparse)
 
 def with_counts(
     target: Target, # From `blank_target`
