@@ -410,7 +410,7 @@ def collapsed_update(
         if rng.random() < corrected: gain, error = gain + better - error, better
         else: new, gain = z, 0.
     if warm:
-        tuning = adapt(tuning, new, move.accept)
+        tuning = adapt(tuning, new, move.accept, .9 if len(tuning.root) else .8)
         if not tuning.count: tuning = change_metric(tuning, new, target, leaps, key, sweep)
     if new is not z: log_rows = np.vstack([log_probabilities(new, target), new[rows:]])
     return Update(log_rows, tuning, move.accept, move.divergent, step, corrected, gain, error)
