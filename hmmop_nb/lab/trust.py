@@ -25,23 +25,21 @@ from ..engine.emissions import Categorical, Gaussian, Poisson
 from ..engine.posterior import Posterior
 from ..engine.problem import Prior, Problem, pose
 from ..gaps import fit_gaps, gaps_sampler
-from hmmop_nb.known_gaps import (
-    ChainSampler, GibbsSampler, fit_known, fit_naive, known_sampler
-)
+from ..known_gaps import ChainSampler, GibbsSampler, fit_known, fit_naive
 from .oracles import grid_posterior
-from ..matching import fit_matching, matching_sampler
+from ..matching import LocalSampler, MatchingSampler, fit_matching
 from ..model import HMMOP, Sequences
 
 # %% auto #0
-__all__ = ['CLEAR', 'HAZY', 'CLEAR3', 'NORMAL', 'COUNTS', 'SYMBOLS', 'UNKNOWN', 'TOLD', 'PARTLY', 'EVEN', 'UNEVEN', 'COLLAPSED',
-           'AUGMENTED', 'KNOWN_SETTINGS', 'LOCAL', 'PRINTED', 'MATCHING_SETTINGS', 'PAPER', 'GAPS_SETTINGS', 'SETTINGS',
-           'ENTRIES', 'DRAWS', 'THIN', 'WARMUP', 'SWEEPS', 'STEP', 'CHAIN', 'MUTANTS', 'CYCLES', 'ROUNDS', 'DIGITS',
-           'Lists', 'Setting', 'Point', 'draw_emission', 'draw_point', 'simulate', 'forward_sum', 'lattice_sum',
-           'plain_log_likelihood', 'Drawn', 'emission_quantities', 'quantities', 'quantities_at', 'rng_of',
-           'fit_setting', 'one_round', 'calibrate', 'rank_tables', 'surprise', 'rank_path', 'rank_p', 'rank_band',
-           'held', 'Moved', 'go_on', 'joint_chain', 'prior_draws', 'Score', 'as_score', 'with_power', 'joint_test',
-           'rank_scores', 'mean_and_error', 'quadrature_test', 'between', 'rewritten', 'Mutant', 'infected', 'trial',
-           'worst', 'kinds', 'score_rows']
+__all__ = ['CLEAR', 'HAZY', 'CLEAR3', 'NORMAL', 'COUNTS', 'SYMBOLS', 'UNKNOWN', 'TOLD', 'PARTLY', 'EVEN', 'UNEVEN',
+           'KNOWN_SETTINGS', 'LOCAL', 'PRINTED', 'MATCHING_SETTINGS', 'COLLAPSED', 'AUGMENTED', 'PAPER',
+           'GAPS_SETTINGS', 'SETTINGS', 'ENTRIES', 'DRAWS', 'THIN', 'WARMUP', 'SWEEPS', 'STEP', 'CHAIN', 'MUTANTS',
+           'CYCLES', 'ROUNDS', 'DIGITS', 'Lists', 'Setting', 'Point', 'draw_emission', 'draw_point', 'simulate',
+           'forward_sum', 'lattice_sum', 'plain_log_likelihood', 'Drawn', 'emission_quantities', 'quantities',
+           'quantities_at', 'rng_of', 'fit_setting', 'one_round', 'calibrate', 'rank_tables', 'surprise', 'rank_path',
+           'rank_p', 'rank_band', 'held', 'Moved', 'go_on', 'joint_chain', 'prior_draws', 'Score', 'as_score',
+           'with_power', 'joint_test', 'rank_scores', 'mean_and_error', 'quadrature_test', 'between', 'rewritten',
+           'Mutant', 'infected', 'trial', 'worst', 'kinds', 'score_rows']
 
 # %% ../../nbs/lab/trust.ipynb #2b08a768
 class Lists(NamedTuple):
@@ -76,9 +74,8 @@ class Setting:
     def sampler(self, problem: Problem) -> GibbsSampler:
         "The sampler behind the public function."
         if self.method == "gaps": return gaps_sampler(problem, **self.options)
-        if self.method == "naive": return ChainSampler("naive", problem)
-        if self.method == "known": return known_sampler(problem, **self.options)
-        return matching_sampler(problem, **self.options)
+        if self.method != "matching": return ChainSampler(self.method, problem) # omitted states drawn
+        return LocalSampler(problem, **self.options) if self.options else MatchingSampler(problem)
 
 # %% ../../nbs/lab/trust.ipynb #bfada2ce
 CLEAR = Categorical([[.85, .15], [.2, .8]])
@@ -94,32 +91,20 @@ EVEN = (10., 10.)
 UNEVEN = (np.array([16., 4.]), np.array([4., 16.])) # one state is often omitted, the other seldom
 
 # %% ../../nbs/lab/trust.ipynb #3ca51bf1
-COLLAPSED = dict(variant="collapsed", leaps=24)
-AUGMENTED = dict(variant="augmented")
 KNOWN_SETTINGS = [
-    Setting("Known: psi, Gaussian", "known", UNKNOWN, "gaussian", Prior(T=2., psi=EVEN, **NORMAL),
-            COLLAPSED),
-    Setting("Known: sparse T", "known", TOLD, CLEAR3, Prior(T="sparse"), COLLAPSED, 3),
-    Setting("Known augmented: psi, Gaussian", "known", UNKNOWN, "gaussian",
-            Prior(T=2., psi=EVEN, **NORMAL), AUGMENTED),
-    Setting("Known augmented: sparse T", "known", TOLD, CLEAR3, Prior(T="sparse"), AUGMENTED, 3),
+    Setting("Known: psi, Gaussian", "known", UNKNOWN, "gaussian", Prior(T=2., psi=EVEN, **NORMAL)),
+    Setting("Known: sparse T", "known", TOLD, CLEAR3, Prior(T="sparse"), n_states=3),
     Setting("Naive: Poisson", "naive", np.zeros(2), "poisson", Prior(**COUNTS)),
 ]
 LOCAL = dict(placement="gibbs", inner=5)
 PRINTED = dict(placement="paper", inner=5)
 MATCHING_SETTINGS = [
     Setting("Matching exact: one psi, Gaussian", "matching", None, "gaussian",
-            Prior(T=2., psi=EVEN, **NORMAL), COLLAPSED),
+            Prior(T=2., psi=EVEN, **NORMAL)),
     Setting("Matching exact: psi, symbols", "matching", UNKNOWN, "categorical",
-            Prior(psi=EVEN, **SYMBOLS), COLLAPSED, length=10),
-    Setting("Matching exact: sparse T", "matching", TOLD, CLEAR3, Prior(T="sparse"), COLLAPSED, 3,
+            Prior(psi=EVEN, **SYMBOLS), length=10),
+    Setting("Matching exact: sparse T", "matching", TOLD, CLEAR3, Prior(T="sparse"), n_states=3,
             length=9),
-    Setting("Matching augmented: one psi, Gaussian", "matching", None, "gaussian",
-            Prior(T=2., psi=EVEN, **NORMAL), AUGMENTED),
-    Setting("Matching augmented: psi, symbols", "matching", UNKNOWN, "categorical",
-            Prior(psi=EVEN, **SYMBOLS), AUGMENTED, length=10),
-    Setting("Matching augmented: sparse T", "matching", TOLD, CLEAR3, Prior(T="sparse"), AUGMENTED,
-            3, length=9),
     Setting("Matching gibbs: psi", "matching", UNKNOWN, HAZY, Prior(T=2., psi=UNEVEN), LOCAL),
     Setting("Matching gibbs: psi, Poisson", "matching", UNKNOWN, "poisson",
             Prior(T=2., psi=EVEN, **COUNTS), LOCAL),
@@ -128,6 +113,8 @@ MATCHING_SETTINGS = [
 ]
 
 # %% ../../nbs/lab/trust.ipynb #05981c4f
+COLLAPSED = dict(variant="collapsed", leaps=24)
+AUGMENTED = dict(variant="augmented")
 PAPER = dict(variant="paper", max_gap=40)
 GAPS_SETTINGS = [
     Setting("Gaps collapsed: T", "gaps", TOLD, CLEAR3, Prior(), COLLAPSED, 3, 6),
@@ -325,7 +312,7 @@ def fit_setting(
                 n_states=setting.n_states, chains=1, progress=False, **setting.options, **run)
     if setting.method == "naive": return fit_naive(data.sequences, **told)
     if setting.method == "gaps": return fit_gaps(data.sequences, setting.psi, **told)
-    told |= dict(n_steps=data.n_steps, psi=setting.psi)
+    told |= dict(n_steps=data.n_steps, psi=setting.psi, variant="augmented")
     if setting.method == "matching": return fit_matching(data.sequences, **told)
     return fit_known(data.sequences, data.positions, **told)
 
@@ -420,7 +407,7 @@ def held(
     state: Any, # State of a sampler
     log_rows: np.ndarray | None, # Logarithms to go on from; `None` takes those of the state
 ) -> Any:
-    "The state with a step that does not depend on it; only collapsed samplers have one."
+    "The state with a step that does not depend on it; only the collapsed sampler has one."
     if not hasattr(state, "tuning"): return state
     mass = (state.tuning.inverse_mass > 0) * 1.
     tuning = state.tuning._replace(log_step=np.log(STEP), log_step_avg=np.log(STEP),
@@ -730,9 +717,9 @@ def one_row_for_all():
 #| code-fold: true
 PARAMETER_MUTANTS = [
     Mutant("Beta counts swapped", "omitted and observed visits exchanged in the draw of ψ (paper)",
-           "Known augmented: psi, Gaussian", swapped_beta),
-    Mutant("no variance", "σ² missing in the draw of a mean (paper)",
-           "Known augmented: psi, Gaussian", no_variance, 4),
+           "Known: psi, Gaussian", swapped_beta),
+    Mutant("no variance", "σ² missing in the draw of a mean (paper)", "Known: psi, Gaussian",
+           no_variance, 4),
     Mutant("whole shape", "n for n/2 in the draw of a variance", "Gaps collapsed: Gaussian",
            whole_shape),
     Mutant("rate without prior", "the prior's rate left out of the draw of a Poisson rate",
@@ -813,37 +800,8 @@ HAMILTONIAN_MUTANTS = [
 ]
 
 # %% ../../nbs/lab/trust.ipynb #0677d05d
-#| code-fold: true
-def no_correction():
-    def broken(z, target): return 0.
-    return {(hamiltonian, "surrogate_error"): broken}
-
-def plan_with(change):
-    plan = known_gaps.plan_stretches
-    def broken(*args): return change(plan(*args))
-    return broken
-
-def one_too_many():
-    def change(plan): return plan._replace(before=np.where(plan.before > 0, plan.before + 1, 0))
-    return {(known_gaps, "plan_stretches"): plan_with(change)}
-
-def forgotten_end():
-    def change(plan): return plan._replace(after=np.full_like(plan.after, -1))
-    return {(known_gaps, "plan_stretches"): plan_with(change)}
-
-STRETCH_MUTANTS = [
-    Mutant("no correction", "the surrogate of tied stretches is believed",
-           "Matching exact: psi, symbols", no_correction, 4),
-    Mutant("one too many", "fixed stretches one visit too long", "Known: psi, Gaussian",
-           one_too_many),
-    Mutant("forgotten end", "omitted visits after the last observation left out",
-           "Known: psi, Gaussian", forgotten_end),
-]
-
-# %% ../../nbs/lab/trust.ipynb #5d2b82b4
 MUTANTS = {mutant.name: mutant for mutant in (
-    *PLACE_MUTANTS, *GAP_MUTANTS, *PARAMETER_MUTANTS, *MESSAGE_MUTANTS, *HAMILTONIAN_MUTANTS,
-    *STRETCH_MUTANTS)}
+    *PLACE_MUTANTS, *GAP_MUTANTS, *PARAMETER_MUTANTS, *MESSAGE_MUTANTS, *HAMILTONIAN_MUTANTS)}
 
 # %% ../../nbs/lab/trust.ipynb #4d9fbff3
 def trial(
