@@ -74,7 +74,7 @@ class Setting:
     def sampler(self, problem: Problem) -> GibbsSampler:
         "The sampler behind the public function."
         if self.method == "gaps": return gaps_sampler(problem, **self.options)
-        if self.method != "matching": return ChainSampler(self.method, problem) # omitted states drawn
+        if self.method != "matching": return ChainSampler(self.method, problem)
         return LocalSampler(problem, **self.options) if self.options else MatchingSampler(problem)
 
 # %% ../../nbs/lab/trust.ipynb #bfada2ce
