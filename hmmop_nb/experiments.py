@@ -210,7 +210,8 @@ def _known(cell: Cell, psi: Any, positions: Sequences, **run: Any) -> np.ndarray
     T = .97 * T + .03 / len(T) # no transition is impossible at first
     first = HMMOP(T, cell.observed.mean_start, cell.model.emission, psi)
     data = cell.data
-    return fit_known(data.sequences, positions, data.n_steps, psi=psi, init=first, **run).T[0]
+    return fit_known(data.sequences, positions, data.n_steps, psi=psi, init=first,
+                     variant="augmented", **run).T[0] # as the saved tables
 
 def random_places(data: Trajectories, seed: int) -> Sequences:
     "A uniformly random placement of the observations."
@@ -254,7 +255,8 @@ def run_method(
     known = dict(n_steps=data.n_steps, psi=psi)
     if method == "matching, printed":
         return fit_matching(data.sequences, **known, placement="paper", init="random", **run).T[0]
-    return fit_matching(data.sequences, **known, init=_near(cell, psi), **run).T[0]
+    return fit_matching(data.sequences, **known, init=_near(cell, psi), variant="augmented",
+                        **run).T[0] # as the saved tables
 
 # %% ../nbs/12_experiments.ipynb #72d2e2c9
 def _version() -> str:
