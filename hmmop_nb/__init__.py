@@ -11,8 +11,10 @@ from . import engine, lab
 from .engine import plot
 from .engine.driver import SamplingWarning
 from .engine.emissions import Categorical, Gaussian, Poisson
+from .engine.families import NegativeBinomial, StudentT
 from .engine.posterior import Posterior
 from .engine.problem import Prior
+from .engine.vectors import GaussianVector, Product
 from .lab import chains
 from .lab.chains import cyclic_multipartite, degree_chain, part_of_speech
 from .model import (
@@ -34,9 +36,10 @@ from .explore import explore
 from .engine.help import fill_docs
 
 __all__ = [
-    "BernoulliOmission", "Categorical", "GapHMM", "Gaussian", "HMMOP", "MarkovOmission", "PerSequenceOmission",
-    "Poisson", "Posterior", "Prior", "SamplingWarning", "Sequences", "admissible_psi", "choose_n_states", "compose",
-    "cyclic_multipartite", "decode", "degree_chain", "explore", "fit", "fit_analytic", "fit_em", "fit_gaps",
+    "BernoulliOmission", "Categorical", "GapHMM", "Gaussian", "GaussianVector", "HMMOP", "MarkovOmission",
+    "NegativeBinomial", "PerSequenceOmission", "Poisson", "Posterior", "Prior", "Product", "SamplingWarning",
+    "Sequences", "StudentT", "admissible_psi", "choose_n_states", "compose", "cyclic_multipartite", "decode",
+    "degree_chain", "explore", "fit", "fit_analytic", "fit_em", "fit_gaps",
     "fit_known", "fit_matching", "fit_naive", "fit_random", "identifiability", "infer_psi", "l1_distance",
     "log_likelihood", "nearest_stochastic", "part_of_speech", "place", "posterior_marginals", "stationary", "thin",
     "thin_bursty", "thin_finite", "thin_start", "unthin",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,7 +24,10 @@ from hmmop_nb.engine.emissions import (
 from .engine.lattice import as_walk, expected_matches, explain_impossible, scaled_densities
 from .engine.messages import smooth
 from .engine.posterior import Posterior
-from .engine.problem import Counts, Prior, Problem, Theta, first_theta, log_prior, pose
+from .engine.parts import blocks_of_parts
+from hmmop_nb.engine.problem import (
+    Counts, Prior, Problem, Theta, first_theta, known_steps, log_prior, pose
+)
 from .engine.random import Stream, as_key, sweep_rng
 from .engine.stretches import observed_chain
 from .gaps import expected_latent
@@ -109,19 +113,38 @@ class Pass(NamedTuple):
     log_likelihood: float # Of all data
     seen: Seen | None # The observed chain; `None` if the length is known
 
-def expected_emission(family: Any, params: np.ndarray, gamma: np.ndarray) -> np.ndarray:
+# %% ../nbs/06_em.ipynb #708a11be
+BLOCK = 32_768 # observations that are passed over at a time, about
+
+def blocks_of(offsets: np.ndarray, size: int) -> list[tuple[int, int]]:
+    "First and last sequence, plus one, of every block; whole sequences of about `size` in all."
+    number, n = offsets[:-1] // size, len(offsets) - 1
+    begins = np.flatnonzero(np.diff(number, prepend=-1))
+    return list(zip(begins.tolist(), [*begins[1:].tolist(), n]))
+
+def expected_emission(
+    family: Any, # Emission family, bound to the data
+    params: np.ndarray, # Its parameters
+    gamma: np.ndarray, # `(K, S)` state probabilities of some observations
+    own: slice = slice(None), # Which observations those are
+) -> np.ndarray: # `(S, M)` symbols, or `(3, S)`: sums, squares, how many have a value; or its own
     "What the family adds up over observations whose states have probabilities `gamma`."
     if not family.learned: return np.zeros(0)
-    values, weights = family.held.values, family.weights(params)
+    if family.by_labels: return family.expect(params, own, gamma)
+    values, weights = family.held.values[own], family.weights(params)
     there = has_value(values) & (values != NO_SYMBOL if family.symbols else True)
-    some, values, gamma = not there.all(), values[there], gamma[there]
+    if not there.all(): values, gamma = values[there], gamma[there]
     if family.symbols:
         codes, M = values.astype(np.int64), len(weights.table)
         return np.stack([np.bincount(codes, weight, M) for weight in gamma.T])
     d = values[:, None] - weights.curve[0]
     weighted = gamma * d
-    sums = [weighted.sum(0), np.einsum("ks,ks->s", weighted, d)]
-    return np.array([*sums, gamma.sum(0)] if some else sums)
+    return np.array([weighted.sum(0), np.einsum("ks,ks->s", weighted, d), gamma.sum(0)])
+
+def family_sums(family: Any, sums: np.ndarray) -> np.ndarray:
+    "Sums over all data as the family wants them: without numbers if every visit has a value."
+    if not family.learned or family.symbols or family.by_labels: return sums
+    return sums[:2] if has_value(family.held.values).all() else sums
 
 # %% ../nbs/06_em.ipynb #7171ca4e
 @contextmanager
@@ -133,34 +156,83 @@ def threads_for(work: float):
     finally: numba.set_num_threads(threads)
 
 # %% ../nbs/06_em.ipynb #3bd8aeff
+class Part(NamedTuple):
+    "What one block of sequences adds to a pass."
+    sums: tuple # Arrays that add up over blocks
+    log_likelihood: np.ndarray # Of each of its sequences
+
+def observed_part(problem, theta, chain, first, last):
+    "Transitions, first states and marginals of the observed chain, in one block."
+    offsets, family = problem.sequences.offsets[first:last + 1], problem.family
+    own, (_, R, r0) = slice(offsets[0], offsets[-1]), chain
+    log_b = family.emission(theta.emission).log_likelihood(problem.sequences.values[own])
+    with threads_for(len(log_b) * R.size): found = smooth(log_b, offsets - offsets[0], r0, R)
+    emitted = expected_emission(family, theta.emission, found.marginals, own)
+    sums = found.transitions, found.first, found.marginals.sum(0), emitted
+    return Part(sums, found.log_likelihood)
+
+def lattice_part(problem, theta, walk, first, last):
+    "Expected counts given the length, in one block."
+    offsets, family = problem.sequences.offsets[first:last + 1], problem.family
+    own, steps = slice(offsets[0], offsets[-1]), problem.n_steps[first:last]
+    b, top = scaled_densities(family.emission(theta.emission), problem.sequences.values[own])
+    gaps = (steps - np.diff(offsets)).mean()
+    with threads_for(len(b) * theta.T.size * gaps):
+        found = expected_matches(b, offsets - offsets[0], steps, walk)
+    emitted = expected_emission(family, theta.emission, found.marginals, own)
+    begins = np.r_[0, np.cumsum(top)][offsets - offsets[0]]
+    return Part((*found.counts[:4], emitted), found.log_likelihood + np.diff(begins))
+
+# %% ../nbs/06_em.ipynb #a4a86b1e
+def in_blocks(part, problem, theta, chain):
+    "Sums over all blocks, in their order, and the log-likelihood of all data."
+    sums, logs = None, []
+    for first, last in blocks_of(problem.sequences.offsets, BLOCK):
+        new = part(problem, theta, chain, first, last)
+        sums = new.sums if sums is None else tuple(x + y for x, y in zip(sums, new.sums))
+        logs.append(new.log_likelihood)
+    logs = np.concatenate(logs)
+    explain_impossible(problem, theta, logs)
+    return sums, float(logs.sum())
+
 def pass_observed(problem, theta):
     "A pass with the length unknown: the observed chain, then what lies behind it."
-    chain, sequences, family = (theta.T, theta.start, theta.psi), problem.sequences, problem.family
-    _, R, r0 = observed_chain(*chain)
-    log_b = family.emission(theta.emission).log_likelihood(sequences.values)
-    with threads_for(len(log_b) * R.size): found = smooth(log_b, sequences.offsets, r0, R)
-    explain_impossible(problem, theta, found.log_likelihood)
-    C, omitted, first = expected_latent(*chain, found.transitions, found.first)
-    emitted = expected_emission(family, theta.emission, found.marginals)
-    counts = Counts(C, first, found.marginals.sum(0), omitted, emitted)
-    seen = Seen(found.transitions, found.first)
-    return Pass(counts, float(found.log_likelihood.sum()), seen)
+    chain = theta.T, theta.start, theta.psi
+    sums, log_likelihood = in_blocks(observed_part, problem, theta, observed_chain(*chain))
+    xi, f, observed, emitted = sums
+    C, omitted, first = expected_latent(*chain, xi, f)
+    counts = Counts(C, first, observed, omitted, family_sums(problem.family, emitted))
+    return Pass(counts, log_likelihood, Seen(xi, f))
 
 def pass_lattice(problem, theta):
     "A pass with the length known."
-    sequences, family = problem.sequences, problem.family
-    b, top = scaled_densities(family.emission(theta.emission), sequences.values)
     walk = as_walk(theta.start, theta.T, theta.psi)
-    gaps = (problem.n_steps - sequences.lengths).mean()
-    with threads_for(len(b) * theta.T.size * gaps):
-        found = expected_matches(b, sequences.offsets, problem.n_steps, walk)
-    explain_impossible(problem, theta, found.log_likelihood)
-    emitted = expected_emission(family, theta.emission, found.marginals)
-    log_likelihood = float(found.log_likelihood.sum() + top.sum())
-    return Pass(found.counts._replace(emission=emitted), log_likelihood, None)
+    sums, log_likelihood = in_blocks(lattice_part, problem, theta, walk)
+    *sums, emitted = sums
+    counts = Counts(*sums, family_sums(problem.family, emitted))
+    return Pass(counts, log_likelihood, None)
+
+def pass_parts(problem, theta):
+    "A pass over lists of which different things are known, or that count differently."
+    family, sums, log_likelihood = problem.family, None, 0.
+    for part in blocks_of_parts(problem):
+        found, weights = part.expect(theta), part.weights
+        part.explain(theta, found.log_likelihood)
+        gamma = found.marginals * np.repeat(weights, np.diff(part.offsets))[:, None]
+        new = (*found.counts[:4], expected_emission(family, theta.emission, gamma, part.rows))
+        sums = new if sums is None else tuple(x + y for x, y in zip(sums, new))
+        log_likelihood += float(weights @ found.log_likelihood)
+    *sums, emitted = sums
+    return Pass(Counts(*sums, family_sums(family, emitted)), log_likelihood, None)
+
+def is_plain(problem):
+    "Whether all lists are known alike: nothing, or their lengths, and each counts once."
+    more = problem.told, problem.positions, problem.marks, problem.groups, problem.weights
+    return all(x is None for x in more)
 
 def expectations(problem: Problem, theta: Theta) -> Pass:
     "The expectation step."
+    if not is_plain(problem): return pass_parts(problem, theta)
     return (pass_observed if problem.n_steps is None else pass_lattice)(problem, theta)
 
 # %% ../nbs/06_em.ipynb #f70ef41a
@@ -173,13 +245,23 @@ def shares(counts, old):
 
 def least_scale(x):
     "The smallest scale that is tried, of data that vary and of data that do not."
-    x = x[has_value(x)]
-    return 1e-4 * x.std() if np.ptp(x) > 0 else 1e-6 * max(1., np.abs(x).max())
+    pieces = [x[begin:begin + BLOCK] for begin in range(0, len(x), BLOCK)] # no copy of all data
+    pieces = [piece[has_value(piece)] for piece in pieces]
+    pieces = [piece for piece in pieces if len(piece)]
+    low, high = min(piece.min() for piece in pieces), max(piece.max() for piece in pieces)
+    if low == high: return 1e-6 * max(1., abs(low))
+    n = sum(map(len, pieces))
+    mean = sum(piece.sum() for piece in pieces) / n
+    return 1e-4 * np.sqrt(sum(((piece - mean)**2).sum() for piece in pieces) / n)
 
 def best_psi(problem, theta, counts):
     "Omission probabilities that maximise the expected log density."
     if not problem.learns_psi: return theta.psi
     extra = prior_counts(problem)
+    if problem.one_psi:
+        left, seen = (x.sum() + y[0] for x, y in ((counts.omitted, extra.omitted),
+                                                  (counts.observed, extra.observed)))
+        return np.full(problem.n_states, left / (left + seen)) if left + seen > 0 else theta.psi
     omitted, observed = counts.omitted + extra.omitted, counts.observed + extra.observed
     visits = omitted + observed
     known = ~problem.unknown | (visits <= 0)
@@ -189,6 +271,7 @@ def best_emission(problem, theta, counts):
     "Emission parameters that maximise the expected log density."
     family, old = problem.family, theta.emission
     if not family.learned: return old
+    if family.by_labels: return family.maximise(old, counts.emission)
     if family.symbols: return shares(counts.emission + prior_counts(problem).emission, old)
     counts = with_values(counts, family.held)
     some = counts.observed > 0
@@ -216,90 +299,235 @@ def inner_value(T, start, psi, xi, f, more_T, more_start):
     return total
 
 # %% ../nbs/06_em.ipynb #5c6e4e4e
-class Tilt(NamedTuple):
-    "Slopes that are added to the inner problem; where they come from is told below."
-    T: np.ndarray # `(S, S)`
-    start: np.ndarray # `(S,)`
+ROWS = "T", "start", "probs" # arrays whose rows sum to one
 
-def inner_step(problem, theta, seen, extra, tilt=None):
-    "One EM step of `T` and `start` given what is seen, and the value at `theta`."
-    T, start, psi = theta.T, theta.start, theta.psi
-    C, _, first = expected_latent(T, start, psi, seen.xi, seen.f)
-    value = inner_value(T, start, psi, seen.xi, seen.f, extra.transitions, extra.first)
-    if tilt is not None:
-        more_C, more_first = T * tilt.T, start * tilt.start
-        value += more_C.sum() + more_first.sum()
-        C, first = C + more_C, first + more_first
-    if problem.start is None: start = shares(first + extra.first, start)
-    return theta._replace(T=shares(C + extra.transitions, T), start=start), float(value)
+def unfold(name, p):
+    "Coordinates of an array in which complete data would tell about the same everywhere."
+    if name in ROWS or name == "rates": return np.sqrt(p)
+    if name == "psi": return np.arcsin(np.sqrt(p))
+    return np.log(p) if name == "scales" else p
 
-# %% ../nbs/06_em.ipynb #81ae661e
-def repair(name, y, near):
-    "Bring an array that was jumped to into its domain, given the array after two plain steps."
-    if name == "means": return y
-    y = np.maximum(y, .1 * near)
-    if name == "psi": return np.minimum(y, 1 - .1 * (1 - near))
-    return y / y.sum(-1, keepdims=True) if name in ("T", "start", "probs") else y
+def fold(name, x):
+    "The array that has these coordinates."
+    if name in ROWS: return x * x / (x * x).sum(-1, keepdims=True)
+    if name == "rates": return x * x
+    if name == "psi": return np.sin(x)**2
+    return np.exp(x) if name == "scales" else x
 
-def stride(zero, one, two):
-    "The factor `a` of the jump, parameters measured in units of their largest entry."
-    r = v = 0.
-    for name in zero:
-        unit = np.abs(zero[name]).max() or 1.
-        first, second = (one[name] - zero[name]) / unit, (two[name] - one[name]) / unit
-        r += (first**2).sum()
-        v += ((second - first)**2).sum()
-    return max(1., np.sqrt(r / v)) if v > 0 else 1.
-
-def jump(zero, one, two, a):
-    "The point that the steps from `zero` to `one` to `two` lead to."
-    def ahead(x0, x1, x2): return x0 + 2 * a * (x1 - x0) + a * a * (x2 - 2 * x1 + x0)
-    return {name: repair(name, ahead(zero[name], one[name], two[name]), two[name]) for name in zero}
+def unfolded_slope(name, x, p, slope):
+    "The slope in the coordinates, given that in the array."
+    if name in ROWS:
+        common = (p * slope).sum(-1, keepdims=True)
+        return 2 * x / (x * x).sum(-1, keepdims=True) * (slope - common)
+    if name == "rates": return 2 * x * slope
+    if name == "psi": return np.sin(2 * x) * slope
+    return p * slope if name == "scales" else slope
 
 # %% ../nbs/06_em.ipynb #9bcb1641
+@njit(cache=True, error_model="numpy")
+def chain_information(T, start, psi, xi, f, rows):
+    "What observed transitions and first states tell about square roots of `T` and `start`."
+    S, (_, R, r0) = len(T), observed_chain(T, start, psi)
+    M, N, loads = np.empty((S, S)), np.empty((rows, S, S)), np.zeros((rows, S + 1, S))
+    for b in range(S):
+        for j in range(S): M[b, j] = psi[b] * R[b, j] + (1 - psi[b] if b == j else 0.)
+    for a in range(rows): # the last one is the first law
+        for c in range(S):
+            x = np.sqrt(T[a, c] if a < S else start[c])
+            for j in range(S): N[a, c, j] = 2 * x * (M[c, j] - (R[a, j] if a < S else r0[j]))
+        for j in range(S):
+            odds = psi[a] / (1 - psi[a]) if a < S else 1.
+            for i in range(S):
+                if a == S or xi[i, j] <= 0: continue
+                loads[a, i, j] = ((1. if i == a else 0.) + R[i, a] * odds) / R[i, j]
+            if f[j] > 0: loads[a, S, j] = (r0[a] * odds if a < S else 1.) / r0[j]
+    A, h = np.zeros((rows * S, rows * S)), np.empty(S)
+    for a in range(rows):
+        for d in range(a, rows):
+            for j in range(S):
+                h[j] = f[j] * loads[a, S, j] * loads[d, S, j]
+                for i in range(S): h[j] += xi[i, j] * loads[a, i, j] * loads[d, i, j]
+            for c in range(S):
+                for e in range(S):
+                    total = 0.
+                    for j in range(S): total += h[j] * N[a, c, j] * N[d, e, j]
+                    A[a * S + c, d * S + e] = total # above the diagonal is enough
+    return A
+
+# %% ../nbs/06_em.ipynb #ff1c21aa
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def factor(A):
+    "Cholesky's upper triangle in place of the upper half of `A`; whether there is one."
+    n = len(A)
+    for k in range(n):
+        if not (A[k, k] > 0 and A[k, k] < np.inf): return False
+        row, root = A[k], np.sqrt(A[k, k])
+        for j in range(k, n): row[j] /= root
+        for i in range(k + 1, n):
+            below, c = A[i], row[i]
+            if c == 0: continue
+            for j in range(i, n): below[j] -= c * row[j]
+    return True
+
+@njit(cache=True, error_model="numpy")
+def divide(U, g):
+    "The solution of `U.T @ U @ z = g`, in place of `g`."
+    n = len(U)
+    for i in range(n):
+        g[i] /= U[i, i]
+        for j in range(i + 1, n): g[j] -= U[i, j] * g[i]
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n): g[i] -= U[i, j] * g[j]
+        g[i] /= U[i, i]
+
+# %% ../nbs/06_em.ipynb #c0e65784
+LITTLE = 1e-3 # fewest visits that count
+MOST_IN_METRIC = 30 # states above which the chain's information is too large a matrix
+
+class Metric(NamedTuple):
+    "A guess of minus the second derivative of the value."
+    diagonal: np.ndarray # Of all coordinates, end to end
+    chain: np.ndarray | None = None # For the first coordinates, those of the chain: its factor
+
+def rows_metric(p, slope):
+    "What complete data would tell about square roots of rows of probabilities."
+    n = np.maximum((p * slope).sum(-1, keepdims=True), LITTLE)
+    return np.broadcast_to(4 * n, p.shape)
+
+def symbols_metric(p, slope):
+    "What the data tell about square roots of probabilities of symbols, about."
+    C, n = p * slope, np.maximum((p * slope).sum(1, keepdims=True), LITTLE)
+    seen = np.maximum(C.sum(0), LITTLE)
+    share = np.minimum(C / seen, 1)**(1 / np.sqrt(np.maximum(seen, 1)))
+    return 4 * slope * share + 2 * np.maximum(n - slope, 0) + .12 * n
+
+def diagonal_metric(parts, slopes, counts):
+    "The diagonal part of the guess, by name."
+    found = {name: rows_metric(parts[name], slopes[name]) for name in ROWS[:2] if name in parts}
+    if "probs" in parts: found["probs"] = symbols_metric(parts["probs"], slopes["probs"])
+    if counts is None: return found
+    seen = np.maximum(counts.observed, LITTLE)
+    visits = np.maximum(counts.observed + counts.omitted, LITTLE)
+    more = dict(psi=4 * visits, rates=4 * seen, scales=2 * seen)
+    if "means" in parts: more["means"] = seen / parts["scales"]**2
+    return found | {name: x for name, x in more.items() if name in parts}
+
+# %% ../nbs/06_em.ipynb #10210a17
+def chain_metric(theta, seen, slopes):
+    "The factor of the guess for the chain; `None` if it is too large, or a state is never seen."
+    if len(theta.T) > MOST_IN_METRIC or (theta.psi == 1).any(): return None
+    p = np.vstack([theta.T, theta.start]) if "start" in slopes else theta.T
+    slope = np.vstack([slopes[name] for name in ROWS[:2] if name in slopes])
+    A = chain_information(theta.T, theta.start, theta.psi, seen.xi, seen.f, len(p))
+    n = (p * slope).sum(1, keepdims=True)
+    A[np.diag_indices(len(A))] += (2 * np.maximum(n - slope, 0)
+                                   + 4e-3 * np.maximum(n, LITTLE)).ravel()
+    return A if factor(A) else None
+
+def metric_at(theta, parts, slopes, counts=None, seen=None):
+    "The guess at a point."
+    diagonal = diagonal_metric(parts, slopes, counts)
+    chain = None if seen is None else chain_metric(theta, seen, slopes)
+    return Metric(np.concatenate([diagonal[name].ravel() for name in parts]), chain)
+
+def in_metric(metric, g):
+    "A slope divided by the guess."
+    z = g / metric.diagonal
+    if metric.chain is None: return z
+    z[:len(metric.chain)] = g[:len(metric.chain)]
+    divide(metric.chain, z[:len(metric.chain)])
+    return z
+
+# %% ../nbs/06_em.ipynb #c7966aea
+class View(NamedTuple):
+    "What one look at a point tells."
+    point: dict # Arrays by name
+    value: float # The value there
+    slopes: dict # Slope of the value in every entry, entries taken as independent
+    step: Callable # Where an EM step leads: arrays by name
+    metric: Callable # A guess of the curvature: a `Metric`
+
+class Stand(NamedTuple):
+    "A point in coordinates, and what was seen there."
+    x: dict # Coordinates by name
+    view: View # What was seen
+    g: np.ndarray # The slope in coordinates, end to end
+
 class Climb(NamedTuple):
     "Where a climb ended."
     point: Any # The last point: arrays by name, or a `Theta`
     value: float # The value there
     trace: list # Values on the way, never falling
     converged: bool # Whether little is left to gain
-    steps: int # How often `step` was called
+    steps: int # How often was looked: passes over the data
 
-class Footing(NamedTuple):
-    "A point, what is known about it, and what it cost."
-    point: dict # Arrays by name
-    value: float # The value there
-    after: dict # Where a step leads from it
-    calls: int # Calls of `step` to get there
+def in_line(parts):
+    "Arrays by name, end to end."
+    return np.concatenate([np.ravel(x) for x in parts.values()])
 
-def climb_on(step, careful, point, value, new):
-    "Go from `point` to `new`, or with care if the value falls there."
-    calls, slack = 1, 1e-6 + 1e-12 * abs(value)
-    after, reached = step(new)
-    if reached < value - slack and careful is not None:
-        new, calls = careful(point), 3
-        after, reached = step(new)
-    if reached < value - slack:
-        raise RuntimeError(f"the value fell from {value!r} to {reached!r} in an EM step, which "
+def as_named(z, like):
+    "A vector cut into arrays by name."
+    ends = np.cumsum([x.size for x in like.values()])[:-1]
+    return {name: part.reshape(x.shape) for (name, x), part in zip(like.items(), np.split(z, ends))}
+
+def stand_at(look, x):
+    "Look at the point with these coordinates; arrays may have been brought back to a bound."
+    view = look({name: fold(name, y) for name, y in x.items()})
+    x = {name: y if name in ROWS else unfold(name, view.point[name]) for name, y in x.items()}
+    g = {name: unfolded_slope(name, y, view.point[name], view.slopes[name])
+         for name, y in x.items()}
+    return Stand(x, view, in_line(g))
+
+# %% ../nbs/06_em.ipynb #e564de56
+MEMORY, REFRESH = 30, 20 # pairs that are kept, steps between two guesses
+
+def ascent(pairs, metric, g):
+    "The direction of a quasi-Newton step: the guess, mended by what the last steps taught."
+    z, weights = g.copy(), []
+    for s, y in reversed(pairs):
+        weights.append((s @ z) / (s @ y))
+        z -= weights[-1] * y
+    z = in_metric(metric, z)
+    for (s, y), weight in zip(pairs, reversed(weights)): z += s * (weight - (y @ z) / (s @ y))
+    return z
+
+def turn(z):
+    "The largest change of a row or of another probability in coordinates."
+    rows = [np.sqrt((part**2).sum(-1)).max() for name, part in z.items() if name in ROWS]
+    return max([*rows, np.abs(z.get("psi", np.zeros(1))).max(), 1e-300])
+
+# %% ../nbs/06_em.ipynb #585612a2
+class Stride(NamedTuple):
+    "A step that was tried."
+    there: Stand | None # Where it led; `None` if every attempt fell short
+    reach: float # How far rows may turn in the next one
+    calls: int # How often was looked
+
+def quasi_step(look, at, z, reach):
+    "A step along `z`, shortened until it gains enough."
+    gain, named = at.g @ z, as_named(z, at.x)
+    wide, slack = turn(named), 1e-12 * abs(at.view.value)
+    t = first = min(1., reach / wide)
+    for calls in range(1, 4):
+        there = stand_at(look, {name: x + t * named[name] for name, x in at.x.items()})
+        rise = there.view.value - at.view.value
+        if rise >= 1e-4 * t * gain - slack:
+            if t < first: reach = t * wide
+            elif rise > .5 * t * gain * (1 - t / 2): reach = max(reach, min(1., 2 * t * wide))
+            return Stride(there, reach, calls)
+        t *= float(np.clip(gain * t / (2 * (gain * t - rise)), .1, .5))
+    return Stride(None, t * wide, calls)
+
+def em_stand(look, at):
+    "Where an EM step leads, which must not be down."
+    there = stand_at(look, {name: unfold(name, p) for name, p in at.view.step().items()})
+    old, new = at.view.value, there.view.value
+    if new < old - 1e-6 - 1e-12 * abs(old):
+        raise RuntimeError(f"the value fell from {old!r} to {new!r} in an EM step, which "
                            "must not happen; please report this")
-    return Footing(new, reached, after, calls)
+    return there
 
-# %% ../nbs/06_em.ipynb #4bd76269
-ROWS = "T", "start", "probs" # arrays whose rows sum to one
-
-def extrapolate(points):
-    "The point that plain steps through these points lead to, several directions at a time."
-    last = points[-1]
-    unit = {name: np.sqrt(np.maximum(x, 1e-4)) if name in ROWS else np.abs(x).max() or 1.
-            for name, x in last.items()}
-    def flat(x): return np.concatenate([(x[name] / unit[name]).ravel() for name in last])
-    steps = np.diff([flat(x) for x in points], axis=0)
-    back = np.linalg.lstsq(np.diff(steps, axis=0).T, steps[-1], rcond=1e-8)[0]
-    ahead = {name: x - sum(w * (new[name] - old[name])
-                           for w, old, new in zip(back, points[1:], points[2:]))
-             for name, x in last.items()}
-    return {name: repair(name, x, last[name]) for name, x in ahead.items()}
-
+# %% ../nbs/06_em.ipynb #724e3995
 def lift(zero, one, size):
     "The point after a step with entries that grow but are tiny set to `size` times their growth."
     lifted = {}
@@ -313,167 +541,188 @@ def lift(zero, one, size):
         lifted[name] = y / y.sum(-1, keepdims=True) if name in ROWS else np.minimum(y, .99)
     return one | lifted if lifted else None # nothing to lift
 
-# %% ../nbs/06_em.ipynb #9f471c23
-class Look(NamedTuple):
-    "What a closer look found."
-    best: Footing # The highest point on the way
-    left: float # Gain that is still promised
-    rate: float # The factor by which a gain is multiplied to get what is left
-    calls: int # Calls of `step` that it took
-
-def plain_steps(step, careful, near, enough, least=5, most=20, keep=8):
-    "Plain steps until it is clear whether less than `enough` is left; the points on the way too."
-    points, values, calls = [near.point], [near.value], 0
-    noise = 1e-14 * abs(near.value) # gains below are rounding
-    for n in range(most):
-        near = climb_on(step, careful, near.point, near.value, near.after)
-        points, calls = [*points, near.point][-keep - 1:], calls + near.calls
-        values.append(near.value)
-        if n + 1 < least: continue
-        gains = np.diff(values[-4:])
-        q = np.sqrt(max(gains[2], 0) / gains[0]) if gains[0] > noise else 0.
-        gain, rate = max(gains[2], 0.), 1 / (1 - min(q, 1 - 1e-4))
-        left = gain * rate if q < 1 or gain <= 10 * noise else np.inf
-        if left > enough or 1000 * gain < enough: break
-    return points, Look(near, left, rate, calls)
-
-# %% ../nbs/06_em.ipynb #52cd7404
-def try_higher(step, point, best, patience):
-    "The point, or one of the next after it, if it is higher than the best so far."
-    for n in range(patience):
-        after, value = step(point)
-        if value > best.value: return Footing(point, value, after, n + 1)
-        point = after
-    return best._replace(calls=patience)
-
-def look_closer(step, careful, near, enough):
-    "Whether less than `enough` is left to gain, tried in three ways."
-    points, look = plain_steps(step, careful, near, enough)
-    best = try_higher(step, extrapolate(points), look.best, 1)
-    calls = look.calls + best.calls
+def look_higher(look, at, enough):
+    "A higher place, found by lifting entries; how often was looked."
+    after, calls = at.view.step(), 0
     for size in (10., 1., .1, .01, .001):
-        lifted = lift(points[-2], points[-1], size)
-        if lifted is None: break
-        tried = try_higher(step, lifted, best, 3) # others may have to make room first
-        calls += tried.calls
-        if tried.value > best.value:
-            best = tried
-            break
-    return Look(best, max(look.left, best.value - look.best.value), look.rate, calls)
+        point = lift(at.view.point, after, size)
+        if point is None: break
+        for _ in range(3): # others may have to make room first
+            there = stand_at(look, {name: unfold(name, p) for name, p in point.items()})
+            calls += 1
+            if there.view.value > at.view.value + enough: return there, calls
+            point = there.view.step()
+    return at, calls
 
-# %% ../nbs/06_em.ipynb #53af6570
-def leap(step, careful, point, near, a):
-    "Where a jump leads, or a second plain step if the value falls there; and the value reached."
-    far = jump(point, near.point, near.after, a)
-    further, reached = step(far)
-    if reached >= near.value: return climb_on(step, careful, far, reached, further), reached
-    return climb_on(step, careful, near.point, near.value, near.after), reached
+# %% ../nbs/06_em.ipynb #9f471c23
+def next_stand(look, at, pairs, metric, reach):
+    "The next place, the pairs that are known there, the new reach, and how often was looked."
+    z = ascent(pairs, metric, at.g)
+    there, reach, calls = quasi_step(look, at, z, reach)
+    if there is None: return em_stand(look, at), [], reach, calls + 1
+    s, y = in_line(there.x) - in_line(at.x), at.g - there.g
+    if s @ y > 1e-10 * np.sqrt((s @ s) * (y @ y)): pairs = [*pairs, (s, y)][-MEMORY:]
+    return there, pairs, reach, calls
 
-# %% ../nbs/06_em.ipynb #1e5c1f39
-def squarem(
-    step: Callable, # Function of a point: the next point, and the value of the present one
+def climb(
+    look: Callable, # Function of a point: a `View`
     point: dict, # Arrays to start from, by name
     tol: float, # Stop when the gain that is left is below this
-    max_iter: int, # Call `step` at most about this often
-    show: Callable | None = None, # Called with the value after every cycle
-    careful: Callable | None = None, # If `step` may fall: a step that never does
+    max_iter: int, # Look at most about this often
+    show: Callable | None = None, # Called with the value after every step
 ) -> Climb:
-    "Repeat `step` with accelerating jumps until little is left to gain."
-    one, value = step(point)
-    steps, strides, longest, trace = 1, [], 4., [value]
+    "Climb with quasi-Newton steps, guarded by EM, until little is left to gain."
+    at = stand_at(look, {name: unfold(name, p) for name, p in point.items()})
+    trace, there = [at.view.value], em_stand(look, at)
+    looks, pairs, reach, quiet, idle, metric, age = 2, [], .5, 0, 0, None, 0
     while True:
-        near = climb_on(step, careful, point, value, one)
-        strides = [*strides, stride(point, near.point, near.after)][-10:]
-        trace.append(near.value)
-        steps += near.calls
-        if show is not None: show(near.value)
-        if (near.value - value) * max(strides) < tol:
-            there, left, rate, calls = look_closer(step, careful, near, tol / 10)
-            steps += calls
-            if left < tol / 10 or steps + 2 > max_iter:
-                trace.append(there.value)
-                return Climb(there.point, there.value, trace, left < tol / 10, steps)
-            strides.append(rate)
+        at = there
+        trace.append(at.view.value)
+        if show is not None: show(at.view.value)
+        if metric is None or age >= REFRESH: metric, age = at.view.metric(), 0
+        left = .5 * at.g @ ascent(pairs, metric, at.g)
+        quiet = quiet + 1 if left < tol / 50 else 0
+        idle = idle + 1 if trace[-1] - trace[-2] <= 1e-14 * abs(trace[-1]) else 0
+        if quiet == 2 or idle == 5:
+            there, calls = look_higher(look, at, tol / 10)
+            looks, pairs, quiet, idle, age = looks + calls, [], 0, 0, REFRESH
+            if there is at: return Climb(at.view.point, at.view.value, trace, True, looks)
+        elif looks >= max_iter: return Climb(at.view.point, at.view.value, trace, False, looks)
         else:
-            if steps + 2 > max_iter: return Climb(near.point, near.value, trace, False, steps)
-            a = min(strides[-1], longest)
-            there, reached = leap(step, careful, point, near, a)
-            if reached < near.value: longest = max(4., a / 4)
-            else:
-                trace.append(reached)
-                if a == longest: longest *= 4
-            steps += 1 + there.calls
-        point, value, one, _ = there
-        trace.append(value)
+            there, pairs, reach, calls = next_stand(look, at, pairs, metric, reach)
+            looks, age = looks + calls, age + 1 if pairs else REFRESH
 
-# %% ../nbs/06_em.ipynb #31233d5a
-def inner_map(problem, theta, seen, tilt=None):
-    "The step of the inner problem, as a function of the arrays that it changes."
+# %% ../nbs/06_em.ipynb #52cd7404
+def over(a, p):
+    "`a / p`, and 0 where `p` is 0."
+    return np.divide(a, p, out=np.zeros(np.shape(p)), where=p > 0)
+
+def inner_look(problem, theta, seen):
+    "A look at the inner problem, as a function of the arrays that it changes."
     extra = prior_counts(problem)
-    def step(parts):
-        new, value = inner_step(problem, theta._replace(**parts), seen, extra, tilt)
-        return {name: getattr(new, name) for name in parts}, value
-    return step
+    def look(parts):
+        here = theta._replace(**parts)
+        chain = here.T, here.start, here.psi
+        C, _, first = expected_latent(*chain, seen.xi, seen.f)
+        value = inner_value(*chain, seen.xi, seen.f, extra.transitions, extra.first)
+        counts = dict(T=C + extra.transitions, start=first + extra.first)
+        slopes = {name: over(counts[name], p) for name, p in parts.items()}
+        def step(): return {name: shares(counts[name], p) for name, p in parts.items()}
+        def metric(): return metric_at(here, parts, slopes, seen=seen)
+        return View(parts, float(value), slopes, step, metric)
+    return look
 
-def find_chain(problem, theta, seen, tol, tilt=None):
+def find_chain(problem, theta, seen, tol):
     "The chain that maximises the inner problem."
     parts = {"T": theta.T}
     if problem.start is None: parts["start"] = theta.start
-    best = squarem(inner_map(problem, theta, seen, tilt), parts, tol / 100, 5000)
+    best = climb(inner_look(problem, theta, seen), parts, tol / 100, 5000)
     return theta._replace(**best.point)
 
-# %% ../nbs/06_em.ipynb #f1d71544
-def tilt_between(ours, theirs, p):
-    "The slope that the lattice has and the observed chain has not; the least of a row is 0."
-    slope = np.divide(ours - theirs, p, out=np.zeros_like(ours), where=p > 0)
-    return slope - slope.min(-1, keepdims=True)
+# %% ../nbs/06_em.ipynb #a54d4db0
+def emission_slopes(family, params, counts, extra):
+    "Slope of the log density in the emission arrays, by name."
+    if not family.learned: return {}
+    if family.symbols: return dict(probs=over(counts.emission + extra.emission, params))
+    counts = with_values(counts, family.held)
+    total, squares = counts.emission
+    if family.name == "poisson": return dict(rates=over(total, params[0]) - counts.observed)
+    scales = params[1]
+    return dict(means=total / scales**2, scales=(squares / scales**2 - counts.observed) / scales)
 
-def bold_chain(problem, theta, counts, tol):
-    "The chain that maximises the tilted problem of the observed chain."
-    near = expectations(replace(problem, n_steps=None), theta)
-    tilt = Tilt(tilt_between(counts.transitions, near.counts.transitions, theta.T),
-                tilt_between(counts.first, near.counts.first, theta.start))
-    return find_chain(problem, theta, near.seen, tol, tilt)
+def slopes_at(problem: Problem, theta: Theta, counts: Counts) -> dict[str, np.ndarray]:
+    "Slope of the log density in every learned array, entries taken as independent."
+    extra = prior_counts(problem)
+    slopes = {"T": over(counts.transitions + extra.transitions, theta.T)}
+    if problem.start is None: slopes["start"] = over(counts.first + extra.first, theta.start)
+    if problem.learns_psi:
+        omitted = over(counts.omitted + extra.omitted, theta.psi)
+        observed = over(counts.observed + extra.observed, 1 - theta.psi)
+        slopes["psi"] = np.where(problem.unknown, omitted - observed, 0)
+        if problem.one_psi: # all entries move together
+            less = (problem.n_states - 1) * (extra.omitted / theta.psi
+                                             - extra.observed / (1 - theta.psi))[0]
+            slopes["psi"] = np.full(problem.n_states, slopes["psi"].sum() - less)
+            slopes["psi"] /= problem.n_states
+    return slopes | emission_slopes(problem.family, theta.emission, counts, extra)
 
+# %% ../nbs/06_em.ipynb #f8b440af
 def plain_chain(problem, theta, counts):
     "The chain of the plain update: shares of the expected transitions and first states."
     extra, start = prior_counts(problem), theta.start
     if problem.start is None: start = shares(counts.first + extra.first, start)
     return theta._replace(T=shares(counts.transitions + extra.transitions, theta.T), start=start)
 
-# %% ../nbs/06_em.ipynb #3b39360a
+def em_step(problem: Problem, theta: Theta, found: Pass, tol: float) -> Theta:
+    "One EM step, given the pass over the data."
+    if found.seen is None: new = plain_chain(problem, theta, found.counts)
+    else: new = find_chain(problem, theta, found.seen, tol)
+    return new._replace(psi=best_psi(problem, theta, found.counts),
+                        emission=best_emission(problem, theta, found.counts))
+
 def with_least_scale(problem, theta):
-    "The point with scales that are not too small; a jump may have gone below."
-    if not problem.family.learned or problem.family.name != "gaussian": return theta
+    "The point with scales that are not too small; a step may have gone below."
+    family = problem.family
+    if not family.learned or family.name != "gaussian" or family.by_labels: return theta
     means, scales = theta.emission
     least = least_scale(problem.family.held.values)
     return theta._replace(emission=np.array([means, np.maximum(scales, least)]))
 
-def em_step(problem: Problem, theta: Theta, tol: float, bold: bool = True) -> tuple[Theta, float]:
-    "One step of the outer loop, and the value at `theta`."
-    theta = with_least_scale(problem, theta)
-    counts, log_likelihood, seen = expectations(problem, theta)
-    if seen is not None: new = find_chain(problem, theta, seen, tol)
-    elif bold: new = bold_chain(problem, theta, counts, tol)
-    else: new = plain_chain(problem, theta, counts)
-    new = new._replace(psi=best_psi(problem, theta, counts),
-                       emission=best_emission(problem, theta, counts))
-    return new, log_likelihood + log_prior_at(problem, theta)
+# %% ../nbs/06_em.ipynb #2b3bd587
+def data_metric(problem, theta, parts, slopes, found):
+    "The guess of the curvature after a pass over the data."
+    seen, counts = found.seen, found.counts
+    if seen is None and len(theta.T) <= MOST_IN_METRIC and (theta.psi < 1).all():
+        free = replace(problem, n_steps=None, positions=None, told=None, marks=None, groups=None,
+                       weights=None)
+        try: seen = expectations(free, theta).seen
+        except ValueError: pass # a label makes possible what is impossible without it: no guess
+    if problem.one_psi: # one number, however often it stands there
+        visits = (counts.observed + counts.omitted).mean()
+        counts = counts._replace(omitted=visits - counts.observed)
+    return metric_at(theta, parts, slopes, counts, seen)
 
-def em_map(problem, tol, bold=True):
-    "The step of the outer loop, as a function of the arrays that are learned."
-    def step(parts):
-        new, value = em_step(problem, as_theta(problem, parts), tol, bold)
-        return as_parts(problem, new), value
-    return step
+def data_look(problem, tol):
+    "A pass over the data, as a function of the arrays that are learned."
+    def look(parts):
+        theta = with_least_scale(problem, as_theta(problem, parts))
+        found, bounded = expectations(problem, theta), as_parts(problem, theta)
+        slopes = slopes_at(problem, theta, found.counts)
+        if "scales" in parts:
+            stuck = (bounded["scales"] > parts["scales"]) & (slopes["scales"] < 0)
+            slopes["scales"] = np.where(stuck, 0, slopes["scales"])
+        def step(): return as_parts(problem, em_step(problem, theta, found, tol))
+        def metric(): return data_metric(problem, theta, bounded, slopes, found)
+        value = found.log_likelihood + log_prior_at(problem, theta)
+        return View(bounded, value, slopes, step, metric)
+    return look
 
 def climb_data(problem, theta, tol, max_iter, show=None):
-    "Climb with passes over the data."
-    plain = em_map(problem, tol, bold=False)
-    def careful(parts): return plain(parts)[0]
-    step = plain if problem.learns_psi else em_map(problem, tol)
-    climb = squarem(step, as_parts(problem, theta), tol, max_iter, show, careful)
-    return climb._replace(point=as_theta(problem, climb.point))
+    "Climb with passes over the data; families that tell no slopes climb by EM steps alone."
+    if problem.family.by_labels: return plain_climb(problem, theta, tol, max_iter, show)
+    best = climb(data_look(problem, tol), as_parts(problem, theta), tol, max_iter, show)
+    return best._replace(point=as_theta(problem, best.point))
+
+# %% ../nbs/06_em.ipynb #52cbc29c
+def plain_climb(problem, theta, tol, max_iter, show=None):
+    "Climb by EM steps until little is left to gain."
+    def look(theta):
+        found = expectations(problem, theta)
+        return found, found.log_likelihood + log_prior_at(problem, theta)
+    found, value = look(theta)
+    trace, gain = [value], np.inf
+    for steps in range(2, max_iter + 1):
+        theta = em_step(problem, theta, found, tol)
+        found, value = look(theta)
+        before, gain = gain, value - trace[-1]
+        if gain < -1e-6 - 1e-10 * abs(value):
+            raise RuntimeError(f"the value fell from {trace[-1]!r} to {value!r} in an EM step: "
+                               f"maximise of the family {problem.family.name!r} does not maximise")
+        trace.append(value)
+        if show is not None: show(value)
+        rate = np.clip(gain / before, 0., .999) if before > 0 else 0.
+        if gain * max(1., rate / (1 - rate)) < tol: return Climb(theta, value, trace, True, steps)
+    return Climb(theta, value, trace, False, len(trace))
 
 # %% ../nbs/06_em.ipynb #db7e7131
 SHARE = .01 # of flat probability in a start, since EM cannot leave zero
@@ -481,7 +730,8 @@ SHARE = .01 # of flat probability in a start, since EM cannot leave zero
 def as_naive(problem):
     "The same problem as if nothing were omitted."
     return replace(problem, psi=np.zeros(problem.n_states), start=None, n_steps=None,
-                   prior=replace(problem.prior, T=1., start=1.))
+                   positions=None, told=None, groups=None, one_psi=False,
+                   prior=replace(problem.prior, T=1., start=1., impossible=None))
 
 def analytic_start(problem, theta):
     "The unthinned fit of the observed chain."
@@ -492,7 +742,7 @@ def analytic_start(problem, theta):
 
 def without_length(problem, theta):
     "The problem with the length forgotten, and `psi` as it is at a point."
-    return replace(problem, n_steps=None, psi=theta.psi)
+    return replace(problem, n_steps=None, positions=None, told=None, psi=theta.psi, one_psi=False)
 
 def rough_climb(problem, theta, max_iter, show=None):
     "With the length known, a cheaper climb without it; else nothing."
@@ -547,26 +797,40 @@ def spectral_start(family, rng):
     return shares(probs * (family.prior_probs > 0), 0)
 
 # %% ../nbs/06_em.ipynb #60825d5c
+FAINT, STRONG = (.03, .01), (1., .3, .1, .03) # weights, one after the other
+
+def smoothed(problem, weight):
+    "The same problem with a prior as if each state had seen `weight` times its share of the data."
+    family = copy(problem.family)
+    there = family.held.values[family.held.values != NO_SYMBOL].astype(np.int64)
+    count = np.bincount(there, minlength=family.prior_probs.shape[1]) / problem.n_states
+    family.prior_probs = family.prior_probs + weight * count * (family.prior_probs > 0)
+    return replace(problem, family=family)
+
+def anneal(problem, theta, weights, passes=15):
+    "A short climb in which rare symbols are believed little by little."
+    for weight in weights:
+        theta = climb_data(smoothed(problem, weight), theta, 1., passes).point
+    return climb_data(problem, theta, 1., 2 * passes)
+
+# %% ../nbs/06_em.ipynb #c1fa9961
 MANY = 50 # symbols, above which one start is not enough
 REHEARSALS = 10**6 # their random numbers: far from those of restarts
 
 def rehearse(problem, begin, key):
-    "The best of several starts, each climbed a little."
-    S, naive, blind = problem.n_states, as_naive(problem), replace(problem, init="random")
+    "The best two of several starts."
+    rough, blind = without_length(problem, begin), replace(problem, init="random")
     def rng(n): return sweep_rng(key, REHEARSALS + n, Stream.START)
-    flat = dict(T=np.full((S, S), 1 / S), start=np.full(S, 1 / S))
-    thetas = [begin._replace(**flat, emission=spectral_start(problem.family, rng(0)))]
-    thetas += [first_theta(blind, rng(n)) for n in range(1, 7)]
-    thetas = [theta._replace(psi=np.zeros(S)) for theta in thetas]
-    for passes, kept in ((8, 4), (16, 2)):
-        climbs = [climb_data(naive, theta, .1, passes) for theta in thetas]
-        climbs.sort(key=lambda climb: -climb.value)
-        thetas = [climb.point for climb in climbs[:kept]]
-    starts = [analytic_start(problem, begin)]
-    starts += [unthin_theta(problem, theta, begin.psi, SHARE) for theta in thetas]
-    rough = without_length(problem, begin)
-    climbs = [climb_data(rough, theta, 1., 100) for theta in starts]
-    return max(climbs, key=lambda climb: climb.value).point
+    grouped = begin._replace(emission=spectral_start(problem.family, rng(0)))
+    known = [grouped, analytic_start(problem, begin)]
+    climbs = []
+    for n, weights in enumerate((FAINT, STRONG)):
+        thetas = known + [first_theta(blind, rng(1 + 4 * n + i)) for i in range(4)]
+        climbs += [anneal(rough, theta._replace(psi=begin.psi), weights) for theta in thetas]
+    climbs.sort(key=lambda climb: -climb.value)
+    climbs = [climb_data(rough, climb.point, 1., 100) for climb in climbs[:4]]
+    climbs.sort(key=lambda climb: -climb.value)
+    return [climb.point for climb in climbs[:2]]
 
 # %% ../nbs/06_em.ipynb #ab61f162
 def given_start(problem, theta):
@@ -581,18 +845,19 @@ def choose_starts(problem, restarts, key):
     begin = first_theta(problem, sweep_rng(key, 0, Stream.START))
     symbols = problem.family.prior_probs.shape[1] if problem.family.symbols else 0
     if problem.init is None and symbols > MANY and (begin.psi < 1).any():
-        begin = rehearse(problem, begin, key)
-    elif problem.init is None: begin = analytic_start(problem, begin)
-    elif isinstance(problem.init, HMMOP): begin = given_start(problem, begin)
+        starts = rehearse(problem, begin, key)
+    elif problem.init is None: starts = [analytic_start(problem, begin)]
+    elif isinstance(problem.init, HMMOP): starts = [given_start(problem, begin)]
+    else: starts = [begin]
     blind = replace(problem, init="random")
     numbers = range(1, restarts + 1)
-    return [begin, *(first_theta(blind, sweep_rng(key, n, Stream.START)) for n in numbers)]
+    return starts + [first_theta(blind, sweep_rng(key, n, Stream.START)) for n in numbers]
 
 # %% ../nbs/06_em.ipynb #b59f80c4
 def settle(problem: Problem) -> Problem:
     "Refuse what EM cannot do; one unknown `psi` for all states is put at its best value."
     check_peak(problem.prior)
-    if problem.n_steps is None:
+    if known_steps(problem)[0] == 0:
         if problem.learns_psi:
             some = "in part " if problem.unknown.any() != problem.unknown.all() else ""
             raise ValueError(f"psi: is {some}unknown and so is n_steps, but one of them must be "
@@ -603,16 +868,22 @@ def settle(problem: Problem) -> Problem:
         if (problem.psi == 1).all():
             raise ValueError("psi: is 1 for every state, so that nothing could have been observed; "
                              "lower it")
-    if not problem.one_psi: return problem
-    n_observed, (a, b) = len(problem.sequences.values), problem.prior.psi
-    omitted, observed = problem.n_steps.sum() - n_observed + a - 1, n_observed + b - 1
+    if problem.law is not None:
+        raise ValueError('n_steps: "common" and "each" are drawn along with T; use a sampler '
+                         '(method="mixed"), or give lengths')
+    if not problem.one_psi or not problem.places.complete: return problem
+    weights = np.ones(len(problem.sequences)) if problem.weights is None else problem.weights
+    n_observed, (a, b) = weights @ problem.sequences.lengths, problem.prior.psi
+    omitted = weights @ problem.places.n_steps - n_observed + a - 1
+    observed = n_observed + b - 1
     share = float(omitted / (omitted + observed))
     return replace(problem, psi=np.full(problem.n_states, share), one_psi=False)
 
 # %% ../nbs/06_em.ipynb #beda3c72
 def centre_of(problem: Problem) -> float:
     "What to take away from observations that are far from zero; 0 for others."
-    if problem.family.name != "gaussian" or not problem.family.learned: return 0.
+    family = problem.family
+    if family.name != "gaussian" or not family.learned or family.by_labels: return 0.
     values = problem.sequences.values
     values = values[has_value(values)]
     middle = float(np.median(values)) if len(values) else 0.
@@ -640,6 +911,12 @@ def above_zero(value: Any, name: str) -> float:
     if not 0 < value < 1e300:
         raise ValueError(f"{name}: is {shown(value)}, but must be finite and above 0")
     return float(value)
+
+def check_slopes(family: Any) -> None:
+    "Refuse standard errors where emissions do not tell how steep the log density is."
+    if family.by_labels:
+        raise ValueError(f"emission: errors of learned {family.name} emissions are not known; "
+                         "leave them out, give the emission as an object, or use a sampler")
 
 def check_effort(tol: Any, max_iter: Any, restarts: Any) -> tuple[float, int, int]:
     "How far and how often to climb, checked."
@@ -686,10 +963,16 @@ def climb_all(problem, starts, tol, max_iter, progress):
 def fit_em(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     *,
-    psi: Numbers | None = None, # Omission probability; `None` or `nan` need `n_steps`
-    n_steps: Numbers | None = None, # Latent length, one for all or one each; `None` if unknown
+    psi: Any = None, # Omission probability, also by sequence; `None` or `nan` need lengths
+    n_steps: Any = None, # Latent length, one for all or one each; `nan` or `None` if unknown
+    positions: Any = None, # Steps, one array per sequence, `nan` where unknown; `None`: none known
+    earliest: Any = None, # The first step at which each observation may stand, likewise
+    latest: Any = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence: -1, `nan`: unknown; or sets
+    weights: Any = None, # How often each sequence counts: any numbers of at least 0
+    names: Any = None, # Names of the states, by which labels may be given
     n_states: int | None = None, # Number of states; needed when emissions are learned
-    emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
+    emission: Any = "gaussian", # A name, with options or not (learned), or an object (known)
     start: Numbers | None = None, # Law of the first latent state if known; `None` learns it
     prior: Prior = Prior(), # Concentrations of at least 1; the default is maximum likelihood
     init: Any = None, # `None`: the unthinned observed chain; `"random"`; an `HMMOP`
@@ -703,8 +986,13 @@ def fit_em(
     "Maximum likelihood, or the highest point of the posterior, by exact EM."
     tol, max_iter, restarts = check_effort(tol, max_iter, restarts)
     progress, errors = switch(progress, "progress"), switch(errors, "errors")
-    asked = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi,
-                        n_steps=n_steps, start=start, prior=prior, init=init))
+    asked = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi, start=start,
+                        n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
+                        labels=labels, weights=weights, names=names, prior=prior, init=init))
+    if errors and not is_plain(asked):
+        raise ValueError("errors: are found for lists of which nothing but lengths is known; use "
+                         'a sampler (method="mixed") for what is known in part')
+    if errors: check_slopes(asked.family)
     centre = centre_of(asked)
     problem = near_zero(asked, centre)
     starts = choose_starts(problem, restarts, as_key(seed))
@@ -723,32 +1011,6 @@ def fit_em(
     error = standard_errors(found, asked.sequences, emission=own)
     info["standard_errors"] = {name: x.tolist() for name, x in error.items()}
     return replace(found, info=info)
-
-# %% ../nbs/06_em.ipynb #3a106f5b
-def over(a, p):
-    "`a / p`, and 0 where `p` is 0."
-    return np.divide(a, p, out=np.zeros(np.shape(p)), where=p > 0)
-
-def emission_slopes(family, params, counts, extra):
-    "Slope of the log density in the emission arrays, by name."
-    if not family.learned: return {}
-    if family.symbols: return dict(probs=over(counts.emission + extra.emission, params))
-    counts = with_values(counts, family.held)
-    total, squares = counts.emission
-    if family.name == "poisson": return dict(rates=over(total, params[0]) - counts.observed)
-    scales = params[1]
-    return dict(means=total / scales**2, scales=(squares / scales**2 - counts.observed) / scales)
-
-def slopes_at(problem: Problem, theta: Theta, counts: Counts) -> dict[str, np.ndarray]:
-    "Slope of the log density in every learned array, entries taken as independent."
-    extra = prior_counts(problem)
-    slopes = {"T": over(counts.transitions + extra.transitions, theta.T)}
-    if problem.start is None: slopes["start"] = over(counts.first + extra.first, theta.start)
-    if problem.learns_psi:
-        omitted = over(counts.omitted + extra.omitted, theta.psi)
-        observed = over(counts.observed + extra.observed, 1 - theta.psi)
-        slopes["psi"] = np.where(problem.unknown, omitted - observed, 0)
-    return slopes | emission_slopes(problem.family, theta.emission, counts, extra)
 
 # %% ../nbs/06_em.ipynb #a9edb4a8
 class Direction(NamedTuple):
@@ -840,6 +1102,7 @@ def problem_of(fitted, sequences, emission):
     problem = pose(sequences, psi=psi, n_steps=info["n_steps"], n_states=model.n_states,
                    emission=fitted.family if learned else model.emission,
                    start=None if "start" in free else model.start, prior=Prior(**info["prior"]))
+    check_slopes(problem.family)
     held, fitted_to = len(problem.sequences.values), info["n_observations"]
     if held != fitted_to:
         raise ValueError(f"sequences: have {held} observations, but the fit had {fitted_to}; pass "

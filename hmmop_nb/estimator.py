@@ -102,7 +102,11 @@ def fit(
     lengths: "Numbers | None" = None, # Length of each sequence in `X`; `None` for one, or a list
     *,
     n_steps: Any = None, # Latent length of each sequence if known
-    positions: Any = None, # Steps of the observations if known
+    positions: Any = None, # Steps of the observations, `nan` where unknown
+    earliest: Any = None, # The first step at which each may stand, likewise
+    latest: Any = None, # The last one
+    labels: Any = None, # Known states, one array per sequence; -1, `nan`: unknown
+    weights: Any = None, # How often each sequence counts
     sequence: str | None = None, # Tables: column that names the sequence
     order: str | None = None, # Tables: column to sort by
     value: str | None = None, # Tables: column of observations
@@ -115,12 +119,13 @@ def fit(
         if name in inspect.signature(front_door).parameters:
             raise ValueError(f"options: {name!r} is no option of a method; pass it to GapHMM "
                              "or to its fit")
-    refuse_idle(self.method, n_steps=n_steps, positions=positions)
+    told = dict(n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
+                labels=labels, weights=weights)
+    refuse_idle(self.method, **told)
     if isinstance(self.method, str) and self.method == "em":
         for name in ("draws", "warmup", "chains"): own.pop(name)
     self.columns_ = dict(sequence=sequence, order=order, value=value)
-    self.posterior_ = front_door(as_data(X, lengths), n_steps=n_steps, positions=positions,
-                                 **own, **self.columns_, **options)
+    self.posterior_ = front_door(as_data(X, lengths), **told, **own, **self.columns_, **options)
     self.labels_ = self.posterior_.info.get("labels")
     known = self.posterior_.family == "custom" and not isinstance(self.emission, str)
     self.model_ = self.posterior_.model(self.emission if known else None)

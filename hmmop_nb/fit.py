@@ -24,11 +24,14 @@ from .engine.driver import warn_user
 from .engine.emissions import check_table, has_value
 from .engine.files import as_plain
 from .engine.posterior import Posterior, Summary
-from .engine.problem import Prior, pose
+from .engine.problem import Prior, as_pairs, is_partial, pose
 from .engine.random import as_key, as_rng
 from hmmop_nb.engine.reading import (
-    blank_codes, last_steps, may_miss, read_for, read_n_steps, read_positions, read_sequences
+    blank_codes, is_missing, last_steps, may_miss, read_for, read_labels, read_n_steps,
+    read_positions, read_sequences, read_weights
 )
+from .engine.mixed import fit_mixed
+from .engine.vectors import emission_name, read_emission
 from .gaps import fit_gaps
 from .inference import log_likelihood
 from .known_gaps import fit_analytic, fit_known, fit_naive, fit_random
@@ -56,7 +59,11 @@ METHODS = {method.name: method for method in (
     Method("matching", fit_matching, ("n_steps",), ("n_steps", "psi"),
            "the length of each sequence is known"),
     Method("gaps", fit_gaps, ("psi",), ("psi",), "psi is known, the lengths are not"),
-    Method("em", fit_em, ("psi", "n_steps"), ("psi", "n_steps"),
+    Method("mixed", fit_mixed, ("positions", "n_steps", "psi"),
+           ("positions", "n_steps", "psi", "earliest", "latest", "labels", "weights"),
+           "different things are known of different sequences, or in part"),
+    Method("em", fit_em, ("psi", "n_steps", "positions"),
+           ("positions", "n_steps", "psi", "earliest", "latest", "labels", "weights"),
            "maximum likelihood, a quick point estimate", samples=False),
     Method("analytic", fit_analytic, ("psi",), ("psi",),
            "ignore the gaps, then unthin the answer"),
@@ -75,7 +82,7 @@ NOTHING_KNOWN = (
     "psi, n_steps, positions: at least one must be known, since observations alone do not tell "
     "omission from movement. Pass psi, the probability that a visit is omitted (a number or one "
     "per state, nan where unknown), or n_steps, the length of each walk, or positions, the steps "
-    "of the observations; lengths and positions must be known for all sequences. If you are sure "
+    "of the observations; any of them may be known in part (nan where it is not). If you are sure "
     "that nothing was omitted, use method=\"naive\". If none of it can be known, fit for several "
     "values of psi and report how T depends on it"
 )
@@ -88,6 +95,14 @@ def reason_of(method: Method, psi: Numbers) -> str:
     return "psi is to be learned (its prior decides), the lengths are not known"
 
 # %% ../nbs/10_fit.ipynb #f31cf660
+IN_PART = "earliest", "latest", "labels", "weights" # what only some methods can use
+
+def is_mixed(told: dict[str, Any]) -> bool:
+    "Whether what is known needs the method for all that lies between the others."
+    if any(name in told for name in IN_PART) or isinstance(told.get("n_steps"), str): return True
+    if as_array(told.get("psi", 0.), "psi", "numbers").ndim == 2: return True
+    return any(is_partial(told.get(name)) for name in ("positions", "n_steps"))
+
 def choose_method(
     method: str, # Name of a method, or `"auto"`
     told: dict[str, Any], # What is known, by name
@@ -95,6 +110,10 @@ def choose_method(
     "The method that makes most of what is known, or the one that was asked for."
     if not isinstance(method, str) or method not in ("auto", *METHODS):
         raise ValueError(f"method: {shown(method)} is not one of {['auto', *METHODS]}")
+    if method == "auto" and is_mixed(told):
+        if not any(name in told for name in ("positions", "n_steps", "psi", "earliest", "latest")):
+            raise ValueError(NOTHING_KNOWN)
+        return "mixed", "since " + METHODS["mixed"].reason
     if method == "auto":
         for candidate in METHODS.values():
             if any(need in told for need in candidate.needs):
@@ -111,7 +130,8 @@ def choose_method(
     return method, f"as asked for, which makes no use of {' and '.join(idle)}"
 
 # %% ../nbs/10_fit.ipynb #73c03172
-SHARED = {"sequences", "psi", "n_steps", "positions", "n_states", "emission", "start", "prior",
+SHARED = {"sequences", "psi", "n_steps", "positions", "earliest", "latest", "labels", "weights",
+          "names", "n_states", "emission", "start", "prior",
           "draws", "warmup", "chains", "seed", "init", "thin", "progress", "checkpoint"}
 ELSEWHERE = dict( # what other packages call it
     n_draws="draws", num_samples="draws", n_samples="draws", samples="draws", n_iter="draws",
@@ -164,6 +184,9 @@ def states_as_seen(
     n_states: Any, # Number of states, if there are more than were seen
 ) -> Categorical:
     "The emission of states that are seen as they are."
+    if sequences.values.ndim > 1:
+        raise ValueError('sequences: are rows of several numbers, but with emission="states" each '
+                         "observation is one state number; name one column")
     codes = sequences.values[has_value(sequences.values)]
     if not len(codes):
         raise ValueError("sequences: there is not a single observation; nothing can be learned "
@@ -199,7 +222,8 @@ def choose_emission(
 ) -> tuple[Any, str]: # A name or an object, and how to say it
     "The emission that a method function takes, and how to say it."
     if not isinstance(emission, str):
-        return emission, f"{type(emission).__name__} emissions as given"
+        known = read_emission(emission) is None
+        return emission, f"{emission_name(emission)} emissions" + (" as given" if known else "")
     if emission == "auto": emission = usual_emission(n_states, labels)
     if labels is not None and emission not in ("states", "categorical"):
         raise ValueError(f"emission: {emission!r} needs numbers, but the observations are labels "
@@ -235,8 +259,6 @@ def free_entries(p: np.ndarray, known_zeros: bool) -> int:
 
 def emission_parameters(emission: Any, known_zeros: bool) -> int:
     "Free parameters of an emission."
-    if isinstance(emission, Gaussian): return 2 * emission.n_states
-    if isinstance(emission, Poisson): return emission.n_states
     if isinstance(emission, Categorical): return free_entries(emission.probs, known_zeros)
     own = getattr(emission, "n_parameters", None)
     if own is None:
@@ -254,6 +276,7 @@ def n_parameters(
     "Number of free parameters."
     if not isinstance(model, (HMMOP, Posterior)):
         raise ValueError(f"model: expected an HMMOP or a Posterior, got {type(model).__name__}")
+    told = getattr(model, "info", {}).get("emission_parameters") # what states share counts once
     model = model if isinstance(model, HMMOP) else model.model()
     learned = as_items(learned, "learned", "a list of names")
     for name in learned:
@@ -262,8 +285,8 @@ def n_parameters(
     total, known_zeros = whole(n_psi, "n_psi", 0), switch(known_zeros, "known_zeros")
     if "T" in learned: total += free_entries(model.T, known_zeros)
     if "start" in learned: total += free_entries(model.start, known_zeros)
-    if "emission" in learned: total += emission_parameters(model.emission, known_zeros)
-    return total
+    if "emission" not in learned: return total
+    return total + (told or emission_parameters(model.emission, known_zeros))
 
 # %% ../nbs/10_fit.ipynb #ac7b55cd
 def aic(
@@ -395,11 +418,11 @@ def n_psi_learned(psi: Numbers | None, n_steps: Any, n_states: int) -> int:
     return n_states * int(unknown) if unknown.ndim == 0 else int(unknown.sum())
 
 # %% ../nbs/10_fit.ipynb #e939add7
-def emission_to_learn(emission: Any, sequences: Sequences, labels: list | None) -> str:
-    "The name of the emissions that candidates are fitted with."
+def emission_to_learn(emission: Any, sequences: Sequences, labels: list | None) -> Any:
+    "The emissions that candidates are fitted with: a name, with options or not."
     if isinstance(emission, str) and emission == "auto":
         return "gaussian" if labels is None else "categorical"
-    if not isinstance(emission, str) or emission not in ("gaussian", "categorical", "poisson"):
+    if read_emission(emission) is None or emission == "states":
         raise ValueError("n_states: is to be chosen, but that needs emissions that are learned, "
                          f"and emission is {shown(emission, 40)}; use one of the names")
     if labels is None or emission == "categorical": return emission
@@ -502,15 +525,29 @@ class Choice(NamedTuple):
 # %% ../nbs/10_fit.ipynb #4bd1d1d7
 def read_knowledge(
     data: Data, # What the user gave
-    told: dict[str, Any], # Positions, lengths and omission probabilities; `None` where unknown
+    told: dict[str, Any], # All that may be known of the gaps, by name; `None` where nothing is
     columns: dict[str, Any], # `sequence`, `order` and `value` of `read_sequences`
 ) -> tuple[dict[str, Any], dict[str, Any]]: # What is known, and the columns to read by
     "What is known about the gaps, read from the columns of a table where it is named by them."
     known = {name: x for name, x in told.items() if x is not None}
+    if isinstance(known.get("positions"), str):
+        whole = columns["order"] or sorting_column(data, known["positions"])
+        columns = columns | dict(order=whole)
     if "n_steps" in known: known["n_steps"] = read_n_steps(data, known["n_steps"], columns)
-    if not isinstance(known.get("positions"), str): return known, columns
-    columns = columns | dict(order=columns["order"] or known["positions"])
-    return known | dict(positions=read_positions(data, known["positions"], columns)), columns
+    for name in ("positions", "earliest", "latest"):
+        if isinstance(known.get(name), str):
+            known[name] = read_positions(data, known[name], columns, name)
+    if isinstance(known.get("labels"), str):
+        known["labels"] = read_labels(data, known["labels"], columns)
+    if isinstance(known.get("weights"), str):
+        known["weights"] = read_weights(data, known["weights"], columns)
+    return known, columns
+
+def sorting_column(data: Data, name: str) -> str | None:
+    "A column of steps, to sort by; `None` if steps are missing, so that rows stay in order."
+    table = getattr(data, "obs", data)
+    if not hasattr(table, "keys") or name not in table: return name # refused later, with a reason
+    return None if is_missing(table[name]).any() else name
 
 def settle_n_states(
     n_states: Any, # As the user gave it
@@ -520,13 +557,16 @@ def settle_n_states(
     seed: Seed, # For the fits of candidates
 ) -> tuple[int | None, StateChoice | None]: # The number, and the table if it was chosen
     "The number of states, chosen by `choose_n_states` if that is asked for."
-    learned = isinstance(emission, str)
+    learned = read_emission(emission) is not None
     if n_states is None and learned:
         raise ValueError('n_states: how many states are there? Pass a number, "auto" to choose '
                          "by BIC, numbers to try such as range(2, 7), or an emission object that "
                          "is known")
     if n_states is None or is_whole(n_states): return n_states, None
     candidates = as_candidates(n_states)
+    if is_mixed(known):
+        raise ValueError("n_states: cannot be chosen when things are known in part; give a number, "
+                         "or compare fits by score")
     if not learned:
         raise ValueError("n_states: cannot be chosen, since the emission has "
                          f"{emission.n_states} states already; leave it out")
@@ -559,10 +599,11 @@ def by_state(
 
 def state_names(emission: Any, n_states: Any, labels: list | None) -> list:
     "Names of the states: labels if they are seen as they are, else numbers."
-    if not isinstance(emission, str): n_states = getattr(emission, "n_states", None)
+    learned = read_emission(emission) is not None
+    if not learned: n_states = getattr(emission, "n_states", None)
     if not is_whole(n_states): return [] # to be chosen, or to be refused later
     n_states = whole(n_states, "n_states", 1, MOST_STATES)
-    if isinstance(emission, str) or labels is None or n_states < len(labels):
+    if learned or labels is None or n_states < len(labels):
         return list(range(n_states))
     return [*labels, *range(len(labels), n_states)]
 
@@ -575,6 +616,37 @@ def say_by_state(psi: Any, names: list, labels: list | None) -> list[str]:
     return [f"psi by state: {', '.join(shown)}"]
 
 # %% ../nbs/10_fit.ipynb #8acf7883
+def label_names(labels: Any, names: list, n_states: Any) -> list:
+    "Names of the states as labels use them: those that they have, or the words that occur."
+    words = {x for part in labels if part is not None for x in part if isinstance(x, str)}
+    if not words or words <= set(names): return names
+    found = sorted(words)
+    if is_whole(n_states) and len(found) > n_states:
+        raise ValueError(f"labels: there are {len(found)} different ones ({', '.join(found[:5])}"
+                         f"{', …' if len(found) > 5 else ''}) for {n_states} states; give more "
+                         "states, or fewer labels")
+    return found
+
+def say_labels(names: list) -> list[str]:
+    "Which label is which state, in words."
+    if not any(isinstance(name, str) for name in names): return []
+    shown = [f"{name} = {s}" for s, name in enumerate(names[:8])]
+    return [f"labels: {', '.join(shown)}{', …' if len(names) > 8 else ''}"]
+
+def say_known(problem: Any) -> str:
+    "What is known of places, lengths, labels and quality, in words."
+    places, m, said = problem.places, len(problem.sequences), []
+    steps, n = int((~np.isnan(places.positions)).sum()), len(places.positions)
+    lengths = int((~np.isnan(places.n_steps)).sum())
+    if lengths: said.append(f"{lengths} of {m} lengths")
+    if steps: said.append(f"{steps} of {n} positions")
+    if places.windowed.any(): said.append(f"{int(places.windowed.sum())} windows")
+    if problem.marks is not None: said.append(f"{int((problem.marks.codes > 0).sum())} labels")
+    if problem.groups is not None: said.append("psi by sequence")
+    elif not problem.learns_psi: said.append("psi")
+    elif not problem.unknown.all(): said.append("psi of some states")
+    return "told " + ", ".join(said) if said else "told nothing about gaps"
+
 MANY = 150 # states, from which on it is worth a remark
 
 def settle_prior(prior: Any, name: str, psi: Any) -> tuple[Any, list[str]]:
@@ -638,7 +710,13 @@ def choose(
     name, why = choose_method(method, told)
     check_options(name, options)
     prior, on_prior = settle_prior(prior, name, told.get("psi"))
+    if getattr(prior, "impossible", None) is not None:
+        prior = replace(prior, impossible=as_pairs(prior.impossible, names))
     known = {key: x for key, x in told.items() if key in METHODS[name].uses}
+    if "labels" in known:
+        words = label_names(known["labels"], names, n_states)
+        known["names"] = words
+        on_prior = on_prior + say_labels(words)
     if name == "known" and "n_steps" not in known:
         known["n_steps"] = last_steps(known["positions"], sequences)
         why += " (each walk ends with its last observation, since n_steps is not given)"
@@ -653,13 +731,15 @@ def choose(
                   by_state(start, "start", names, 0.), prior, labels, reading, table, line)
 
 # %% ../nbs/10_fit.ipynb #0daa4d82
-def check_choice(choice: Choice, init: Any) -> None:
-    "Refuse now what the method would refuse later, and say what will take long."
+def check_choice(choice: Choice, init: Any) -> Choice:
+    "Refuse now what the method would refuse later, and say what is known and will take long."
     as_plain(choice.info(), "labels")
     known = dict(psi=0.) if choice.method.name == "naive" else choice.known
     problem = pose(choice.sequences, **known, emission=choice.emission, n_states=choice.n_states,
                    start=choice.start, prior=choice.prior, init=init)
     warn_user(many_states(problem.n_states, choice.method.name))
+    if choice.method.name != "mixed": return choice
+    return choice._replace(line=f"{choice.line}; {say_known(problem)}")
 
 # %% ../nbs/10_fit.ipynb #544829e4
 def fit(
@@ -667,10 +747,14 @@ def fit(
     n_states: int | str | Iterable[int] | None = None, # A number, `"auto"` or numbers to try
     *,
     psi: Any = None, # Omission probability: one, one per state, or by name; `nan` where unknown
-    n_steps: Any = None, # Latent length, one or one each; of tables also a column, or by name
+    n_steps: Any = None, # Latent lengths, `nan`: unknown; a column; by name; `"common"`, `"each"`
     positions: Any = None, # Steps of the observations, one array per sequence, or a column
-    method: str = "auto", # "auto", "known", "matching", "gaps", "em", "analytic", "naive", "random"
-    emission: Any = "auto", # "gaussian", "categorical", "poisson", "states", "auto", or an object
+    earliest: Any = None, # The first step at which each may stand, likewise; `nan` where unknown
+    latest: Any = None, # The last one
+    labels: Any = None, # Known states, one array per sequence or a column; -1, `nan`: unknown; sets
+    weights: Any = None, # How often each sequence counts, or a column
+    method: str = "auto", # "known", "matching", "gaps", "mixed", "em", "analytic", "naive", ...
+    emission: Any = "auto", # "gaussian", … "states", "auto"; `(name, options)`; or an object
     start: Any = None, # Law of the first latent state if known, also by name; `None` learns it
     prior: Prior | None = None, # Beliefs beforehand; `None`: `Prior()`, sparse if `psi` is unknown
     draws: int = 1000, # Draws to keep of each chain; not used by EM, nor are the next two
@@ -683,18 +767,19 @@ def fit(
     checkpoint: str | PathLike | None = None, # File to save to and to go on from
     sequence: Any = None, # Tables: column that names the sequence; see `read_sequences`
     order: Any = None, # Tables: column to sort by
-    value: Any = None, # Tables: column of observations; AnnData: also a gene
+    value: Any = None, # Tables: column or columns of observations; AnnData: also genes, `obsm` key
     missing: str | None = None, # `"value"`: `nan` or `None` is a visit whose value is not known
     **options: Any, # Keywords of the chosen method alone, such as `variant` or `placement`
 ) -> Posterior: # Its `info` has `chosen`, and `labels` if there are any
     "Learn a chain from observations with gaps, by the method that makes most of what is known."
     progress = switch(progress, "progress")
-    told = dict(positions=positions, n_steps=n_steps, psi=psi)
+    told = dict(positions=positions, n_steps=n_steps, psi=psi, earliest=earliest, latest=latest,
+                labels=labels, weights=weights)
     read = dict(sequence=sequence, order=order, value=value, missing=missing)
     choice = choose(sequences, n_states, told, method, emission, start, prior, read, options, seed)
     sampling = for_sampling(choice.method, draws=draws, warmup=warmup, chains=chains, thin=thin,
                             checkpoint=checkpoint)
-    check_choice(choice, init)
+    choice = check_choice(choice, init)
     if progress: print(*choice.said(), sep="\n")
     posterior = choice.method.fit(
         choice.sequences, **choice.known, emission=choice.emission, n_states=choice.n_states,

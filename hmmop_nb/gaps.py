@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,20 +20,19 @@ from .engine.driver import ENOUGH, run_chains, unbearable_psi
 from .engine.lattice import explain_impossible
 from .engine.messages import Paths, draw_paths, layout
 from .engine.parallel import in_shares
+from .engine.parts import with_emitted
 from .engine.posterior import Posterior
 from .engine.problem import Counts, Prior, Problem, Theta, draw_theta, pose
 from .engine.random import Stream, sweep_rng, uniforms
-from .engine.stretches import INNER, free_stretches, observed_chain
-from hmmop_nb.known_gaps import (
-    CollapsedSampler, Drawn, GibbsSampler, Info, State, describe, warm_start
-)
+from .engine.stretches import INNER, observed_chain
+from .known_gaps import CollapsedSampler, GibbsSampler, Info, State, describe, warm_start
 from .model import Sequences
 from .transforms import thin
 
 # %% auto #0
-__all__ = ['MOST_GAPS', 'gap_law', 'Latent', 'expected_latent', 'bridge_counts', 'GapTables', 'gap_tables', 'Gaps', 'draw_gaps',
-           'GapsSampler', 'AugmentedSampler', 'FreeSampler', 'PaperState', 'PaperInfo', 'share_of_gaps', 'PaperSampler',
-           'gaps_sampler', 'fit_gaps']
+__all__ = ['MOST_GAPS', 'NO_PSI', 'gap_law', 'Latent', 'expected_latent', 'bridge_counts', 'GapTables', 'gap_tables', 'Gaps',
+           'draw_gaps', 'undecided', 'cut_gaps', 'GapsSampler', 'AugmentedSampler', 'FreeSampler', 'PaperState',
+           'PaperInfo', 'share_of_gaps', 'PaperSampler', 'gaps_sampler', 'fit_gaps']
 
 # %% ../nbs/04_gaps.ipynb #bedb946d
 MOST_GAPS = 10**5 # longest table of gaps
@@ -243,7 +241,10 @@ NO_PSI = ("psi: no entry is known: lists of unknown latent length bound it from 
           "the bound its posterior, and that of T, follow the prior; give one entry of psi, an "
           "informative Prior(psi=...), or n_steps to fit_matching")
 
-def undecided(problem, posterior):
+def undecided(
+    problem: Problem, # What is known
+    posterior: Posterior, # The draws
+) -> list[str]:
     "What there is to say about entries of `psi` on which the prior decides."
     if problem.unknown.all(): return [NO_PSI]
     from hmmop_nb.psi import open_psi # a later page: what the observed chain leaves open
@@ -304,20 +305,24 @@ class AugmentedSampler(GapsSampler):
     def init(self, key: np.uint64) -> State:
         "First parameters, then observed states and what was omitted between them."
         theta = warm_start(self.problem, key)
-        drawn = draw_paths(self.data, key=key, sweep=0, **self.chain(theta))
+        labels = self.problem.family.by_labels
+        drawn = draw_paths(self.data, key=key, sweep=0, states=labels, **self.chain(theta))
         return self.after(theta, drawn, key, 0)[0]
 
     def step(self, state: State, key: np.uint64, sweep: int, warm: bool) -> tuple[State, Info]:
         "Parameters given the states, then states given the parameters."
         rng = sweep_rng(key, sweep, Stream.PARAMETERS)
         theta = draw_theta(self.problem, state.theta, state.counts, rng)
-        drawn = draw_paths(self.data, key=key, sweep=sweep + 1, **self.chain(theta))
+        labels = self.problem.family.by_labels
+        drawn = draw_paths(self.data, key=key, sweep=sweep + 1, states=labels, **self.chain(theta))
         return self.after(theta, drawn, key, sweep + 1)
 
     def after(self, theta: Theta, drawn: Paths, key: np.uint64, sweep: int) -> tuple[State, Info]:
         "Draw what was omitted; the State and the Info of the sweep."
         likelihood, density = self.density(theta, drawn.log_likelihood)
-        seen, rng = drawn.counts, sweep_rng(key, sweep, Stream.BRIDGES)
+        rng = sweep_rng(key, sweep, Stream.BRIDGES)
+        seen = with_emitted(drawn.counts, self.problem.family, theta.emission, drawn.states,
+                            (key, sweep, 0))
         latent = bridge_counts(seen.transitions, seen.first, theta.T, theta.start, theta.psi, rng)
         return State(theta, seen._replace(**latent._asdict()), density), Info(likelihood)
 
@@ -330,24 +335,10 @@ class FreeSampler(GapsSampler, CollapsedSampler):
         super().__init__(problem, leaps=leaps)
         self.leaps = leaps
 
-    @property
-    def kernel(self) -> Callable: return draw_paths
-
-    def asked(self, theta: Theta, key: np.uint64, sweep: int, look: bool) -> tuple[dict, None]:
-        "What `draw_paths` wants to know to draw the observed chain."
-        told = dict(data=self.data, key=key, sweep=sweep, states=look)
-        return told | self.chain(theta), None
-
-    def read(self, theta: Theta, drawn: Paths) -> Drawn:
-        "Observed states, of which all stretches are free."
-        counted = free_stretches(drawn.counts.transitions, drawn.counts.first)
-        seen = drawn.states.astype(np.int64) if len(drawn.states) else None
-        return Drawn(drawn.counts, counted, drawn.log_likelihood, seen)
-
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
         "A `psi` that the data cannot bear."
         said = super().remarks(posterior, states)
-        if posterior.n_draws < ENOUGH: return said
+        if posterior.n_draws < ENOUGH or self.problem.groups is not None: return said
         return said + unbearable_psi(self.problem.psi, states[0].counts.transitions)
 
 # %% ../nbs/04_gaps.ipynb #649c3996
@@ -387,8 +378,8 @@ def paper_step(
     given = dict(psi=old.psi, weights=family.weights(emission), symbols=family.symbols)
     filled = draw_paths(data, old.start, old.T, key=key, sweep=sweep, stream=Stream.FILLED_PATHS,
                         **given)
-    new = draw_theta(self.problem, old, filled.counts, rng)
-    new = new._replace(emission=emission) # which the paper draws from the observed states
+    counts = filled.counts._replace(emission=state.counts.emission) # those of the observed states
+    new = draw_theta(self.problem, old, counts, rng)._replace(emission=emission) # drawn above
     walks = draw_paths(data, new.start, new.T, key=key, sweep=sweep, stream=Stream.OBSERVED_PATHS,
                        states=True, **given)
     observed = np.repeat(data.begins[:-1], places.lengths) + places.values
@@ -422,7 +413,9 @@ class PaperSampler(GapsSampler):
         tables = gap_tables(theta.T, theta.start, theta.psi, self.max_gap)
         gaps = draw_gaps(seen.states, sequences.offsets, tables, key, sweep)
         at_limit = share_of_gaps(gaps.positions, sequences, self.max_gap)
-        return PaperState(theta, seen.counts, density, *gaps), PaperInfo(likelihood, at_limit)
+        counts = with_emitted(seen.counts, self.problem.family, theta.emission, seen.states,
+                              (key, sweep, 0))
+        return PaperState(theta, counts, density, *gaps), PaperInfo(likelihood, at_limit)
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
         "Gaps that were cut."
@@ -453,7 +446,7 @@ def fit_gaps(
     *,
     variant: str = "collapsed", # `"collapsed"`, `"augmented"` (draws omitted walks) or `"paper"`
     n_states: int | None = None, # Number of states; needed when emissions are learned
-    emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
+    emission: Any = "gaussian", # A name, with options or not (learned), or an object (known)
     start: Numbers | None = None, # Law of the first latent state if known; `None` learns it
     prior: Prior = Prior(), # What is believed beforehand; `Prior(T="sparse")` learns how sparse
     draws: int = 1000, # Draws to keep of each chain

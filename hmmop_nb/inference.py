@@ -20,13 +20,15 @@ from hmmop_nb.engine.lattice import (
 from .engine.messages import PEAK, SURE, as_logs, smooth, writeable
 from .engine.parallel import in_shares
 from .engine.posterior import Posterior
-from .engine.problem import Prior, Problem, Theta, check_positions
+from .engine.knowledge import as_marks, settle_places
+from .engine.parts import best_of_parts, best_paths, expect_parts, explain_one
+from .engine.problem import Prior, Problem, Theta, check_positions, is_partial
 from .engine.reading import read_for
 from .model import HMMOP, Sequences
 from .transforms import thin, thin_start
 
 # %% auto #0
-__all__ = ['pose_model', 'log_likelihood', 'label_probabilities', 'posterior_marginals', 'best_match', 'best_labels',
+__all__ = ['pose_model', 'in_parts', 'log_likelihood', 'label_probabilities', 'posterior_marginals', 'best_match', 'best_labels',
            'paper_labels', 'decode', 'place', 'position_marginals']
 
 # %% ../nbs/07_inference.ipynb #1b6cd73d
@@ -71,18 +73,44 @@ def log_densities(emission, sequences):
 def pose_model(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
     sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
-    n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
-    positions: "Data | None" = None, # Steps of the observations; `None` if unknown
+    n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `nan`: unknown
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+    earliest: "Data | None" = None, # The first step at which each may stand, likewise
+    latest: "Data | None" = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
 ) -> tuple[Problem, Theta]: # Data with what is known, and the parameters
     "A known model and new data, checked."
     sequences = read_for(model, sequences)
-    model = as_model(model)
-    if positions is not None: positions, n_steps = check_positions(positions, sequences, n_steps)
+    about, model = getattr(model, "info", None), as_model(model)
+    names = about.get("labels") if isinstance(about, dict) else None
+    told, in_part = None, earliest is not None or latest is not None or is_partial(n_steps)
+    if in_part or is_partial(positions) or (positions is not None and n_steps is None):
+        told = settle_places(sequences, n_steps, positions, earliest, latest)
+        positions = n_steps = None
+    elif positions is not None:
+        positions, n_steps = check_positions(positions, sequences, n_steps)
     elif n_steps is not None:
         n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
+    marks = None
+    if labels is not None: marks = as_marks(labels, sequences, model.n_states, names)
     problem = Problem(sequences, GivenEmission(model.emission, sequences), Prior(), model.psi,
-                      start=model.start, n_steps=n_steps, positions=positions)
+                      start=model.start, n_steps=n_steps, positions=positions, told=told,
+                      marks=marks)
     return problem, Theta(model.T, model.start, model.psi, np.zeros(0))
+
+def in_parts(
+    problem: Problem, # From `pose_model`
+) -> bool:
+    "Whether what is known needs more than one of the plain roads."
+    return problem.told is not None or problem.marks is not None
+
+# %% ../nbs/07_inference.ipynb #32f9c9cf
+def with_lengths(model, sequences, n_steps, who):
+    "A known model and new data whose lengths must all be known."
+    if n_steps is None or is_partial(n_steps):
+        raise ValueError(f"n_steps: {who} the latent length of every sequence; pass one for all, "
+                         "or one for each")
+    return pose_model(model, sequences, n_steps)
 
 # %% ../nbs/07_inference.ipynb #2fd88a2b
 class Sums(NamedTuple):
@@ -142,9 +170,16 @@ def log_likelihood(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
     sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
+    *,
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+    earliest: "Data | None" = None, # The first step at which each may stand, likewise
+    latest: "Data | None" = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
 ) -> np.ndarray: # `(n_sequences,)`; `-inf` for a sequence that the model cannot produce
     "Log-likelihood of each sequence, hidden states and unknown gaps summed out."
-    problem, theta = pose_model(model, sequences, n_steps)
+    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
+    if in_parts(problem) or problem.positions is not None:
+        return expect_parts(problem, theta)[0]
     if problem.n_steps is not None: return lattice_sums(problem, theta).log_likelihood
     return smooth(problem.family.log_b, problem.sequences.offsets, *thinned(theta),
                   pairs=False, marginals=False).log_likelihood
@@ -170,6 +205,11 @@ def label_probabilities(
     theta: Theta, # The same
 ) -> np.ndarray: # `(n, S)`
     "State probabilities of all observations, end to end, given all that is known."
+    if in_parts(problem):
+        logs, gamma = expect_parts(problem, theta)
+        bad = np.flatnonzero(~(logs > -np.inf))
+        if len(bad): explain_one(problem, theta, theta.psi, int(bad[0]))
+        return gamma / gamma.sum(1, keepdims=True)
     if problem.positions is not None:
         steps = placed_steps(problem, theta)
         found = smooth(steps.log_v, steps.begins, theta.start, theta.T, pairs=False)
@@ -189,20 +229,17 @@ def posterior_marginals(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
     sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
+    *,
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+    earliest: "Data | None" = None, # The first step at which each may stand, likewise
+    latest: "Data | None" = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
 ) -> list[np.ndarray]: # Arrays `(K, S)`, one for each sequence
     "Posterior probability of each state behind each observation."
-    problem, theta = pose_model(model, sequences, n_steps)
+    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
     return np.split(label_probabilities(problem, theta), problem.sequences.offsets[1:-1])
 
 # %% ../nbs/07_inference.ipynb #f93c2e63
-def best_paths(start, T, log_v, offsets):
-    "Most probable states of chains, end to end, and the log densities of the paths."
-    paths, log_prob = np.zeros(len(log_v), np.int64), np.empty(len(offsets) - 1)
-    in_shares(best_paths_share, *as_logs(start, T), writeable(log_v), writeable(offsets, np.int64),
-              paths, log_prob)
-    return paths, log_prob
-
-# %% ../nbs/07_inference.ipynb #af296d96
 def best_match(
     problem: Problem, # From `pose_model`, the lengths known
     theta: Theta, # The same
@@ -216,6 +253,7 @@ def best_labels(
     theta: Theta, # The same
 ) -> np.ndarray: # Labels of all observations, end to end
     "The labels of the most probable whole, given all that is known."
+    if in_parts(problem): return best_of_parts(problem, theta)[0]
     if problem.positions is not None:
         steps = placed_steps(problem, theta)
         paths, log_prob = best_paths(theta.start, theta.T, steps.log_v, steps.begins)
@@ -237,10 +275,8 @@ def paper_labels(
     max_iter: int = 100, # Most turns
 ) -> PaperLabels: # Labels, positions, log densities, and how it went
     "Labels and places by alternating maximisation, as in appendix E of the paper."
-    if n_steps is None:
-        raise ValueError("n_steps: the labeller of the paper needs the latent lengths")
     max_iter = whole(max_iter, "max_iter", 1)
-    problem, theta = pose_model(model, sequences, n_steps)
+    problem, theta = with_lengths(model, sequences, n_steps, "the labeller of the paper needs")
     log_b, offsets = problem.family.log_b, problem.sequences.offsets
     found = label_by_turns(log_b, offsets, problem.n_steps, theta, max_iter)
     stuck = ~(found.log_prob > -np.inf)
@@ -256,14 +292,22 @@ def decode(
     sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `None` if unknown
     method: str = "posterior", # `"posterior"`: most labels right; `"viterbi"`; `"paper"`
+    *,
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+    earliest: "Data | None" = None, # The first step at which each may stand, likewise
+    latest: "Data | None" = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
 ) -> Sequences: # One label for each observation
     "The state behind each observation."
     if word(method, "method", ("posterior", "viterbi", "paper")) == "paper":
         if n_steps is None:
             raise ValueError('n_steps: method="paper" needs the latent lengths; pass them, or use '
                              '"posterior" or "viterbi"')
+        if any(x is not None for x in (positions, earliest, latest, labels)):
+            raise ValueError('method: "paper" makes no use of positions, windows and labels; use '
+                             '"posterior" or "viterbi"')
         return paper_labels(model, sequences, n_steps).labels
-    problem, theta = pose_model(model, sequences, n_steps)
+    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
     if method == "viterbi": labels = best_labels(problem, theta)
     else: labels = label_probabilities(problem, theta).argmax(1)
     return Sequences(labels, problem.sequences.offsets)
@@ -273,12 +317,25 @@ def place(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
     sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
     n_steps: "Numbers", # Latent lengths, one for all or one each
+    *,
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+    earliest: "Data | None" = None, # The first step at which each may stand, likewise
+    latest: "Data | None" = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
 ) -> Sequences: # Steps, counted from 0, increasing within a sequence
     "The steps at which the observations were made, most probable jointly with the states."
     if n_steps is None:
         raise ValueError("n_steps: places need the latent lengths; without them only labels can be "
                          "given (decode)")
-    problem, theta = pose_model(model, sequences, n_steps)
+    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
+    if in_parts(problem):
+        steps = best_of_parts(problem, theta)[1]
+        if (steps < 0).any():
+            i, k = problem.sequences.locate(int(np.argmax(steps < 0)))
+            raise ValueError(f"n_steps: is not known for sequence {i}, and nothing is known of its "
+                             f"places from observation {k} on; give its length to have them placed")
+        return Sequences(steps, problem.sequences.offsets)
+    if problem.positions is not None: return problem.positions
     best = best_match(problem, theta)
     explain_impossible(problem, theta, best.log_prob)
     return Sequences(best.places, problem.sequences.offsets)
@@ -299,8 +356,7 @@ def position_marginals(
     n_steps: "Numbers", # Latent lengths, one for all or one each
 ) -> list[np.ndarray]: # Arrays `(K, N)`, one for each sequence; rows sum to one
     "Posterior probability of each step for each observation."
-    if n_steps is None: raise ValueError("n_steps: places need the latent lengths")
-    problem, theta = pose_model(model, sequences, n_steps)
+    problem, theta = with_lengths(model, sequences, n_steps, "laws of places need")
     explain_impossible(problem, theta, lattice_sums(problem, theta).log_likelihood)
     b, _ = scaled_densities(problem.family.known, problem.sequences.values)
     offsets, log_b = problem.sequences.offsets, problem.family.log_b

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,11 +19,12 @@ from hmmop_nb.engine.checks import (
 from .engine.driver import ENOUGH, Sampler, idle_states, in_order, run_chains, warn_user
 from hmmop_nb.engine.hamiltonian import (
     Tuning, as_log_rows, blank_target, collapsed_update, coordinates, first_tuning, from_log_rows,
-    with_counts
+    moves_psi, with_counts
 )
 from .engine.lattice import explain_impossible
-from .engine.messages import Paths, draw_paths, layout
+from .engine.messages import Paths, add_counts, draw_paths, layout
 from .engine.parallel import in_shares
+from .engine.parts import Drawn, Part, make_parts, with_emitted
 from .engine.posterior import Posterior
 from hmmop_nb.engine.problem import (
     Counts, Prior, Problem, Theta, check_start, draw_psi, draw_theta, first_psi, first_theta,
@@ -32,15 +32,15 @@ from hmmop_nb.engine.problem import (
 )
 from .engine.random import Stream, as_key, own_key, sweep_rng, uniforms
 from hmmop_nb.engine.stretches import (
-    Stretches, count_stretches, plan_stretches, stretch_log_likelihood
+    Pile, Stretches, add_stretches, free_stretches, pile_up, stretch_log_likelihood
 )
 from .model import HMMOP, Sequences, as_sequences
 from .transforms import nearest_stochastic, unthin
 
 # %% auto #0
-__all__ = ['LOG_DENSITY', 'State', 'Info', 'GibbsSampler', 'ChainSampler', 'CollapsedState', 'CollapsedInfo', 'Drawn',
-           'CollapsedSampler', 'KnownSampler', 'describe', 'known_sampler', 'fit_known', 'fit_naive', 'place_randomly',
-           'fit_random', 'unthin_start', 'fit_analytic', 'soften', 'unthin_theta', 'warm_start']
+__all__ = ['LOG_DENSITY', 'State', 'Info', 'GibbsSampler', 'ChainSampler', 'CollapsedState', 'CollapsedInfo', 'draw_rest',
+           'AllDrawn', 'join_parts', 'CollapsedSampler', 'describe', 'known_sampler', 'fit_known', 'fit_naive',
+           'place_randomly', 'fit_random', 'unthin_start', 'fit_analytic', 'soften', 'unthin_theta', 'warm_start']
 
 # %% ../nbs/02_known_gaps.ipynb #5a50acbd
 class State(NamedTuple):
@@ -59,6 +59,7 @@ def is_symmetric(
 ) -> bool:
     "Whether the problem is the same when its states are numbered differently."
     def alike(x): return np.ndim(x) == 0 or len(np.unique(x)) == 1 # `nan` is like `nan`
+    if problem.marks is not None: return False # labels have numbers
     a, inside = problem.concentrations(1.), np.eye(problem.n_states, dtype=bool)
     prior = problem.prior
     pairs = [prior.psi, prior.means or (), prior.scales or (), prior.rates or ()]
@@ -66,7 +67,8 @@ def is_symmetric(
     if problem.start is not None: by_state.append(problem.start)
     if problem.n_states > 1: by_state.append(a[~inside])
     rows = np.atleast_2d(prior.probs)
-    return all(map(alike, by_state)) and bool((rows == rows[0]).all())
+    plain = all(map(alike, by_state)) and bool((rows == rows[0]).all())
+    return plain and problem.family.symmetric
 
 # %% ../nbs/02_known_gaps.ipynb #92e736a8
 def few_visits(problem, posterior, observed):
@@ -135,29 +137,39 @@ class ChainSampler(GibbsSampler):
     def __init__(self, name: str, problem: Problem):
         super().__init__(name, problem)
         self.data = layout(problem.family.held, problem.positions, problem.n_steps)
+        self.at = slice(None) # which steps were seen
+        if problem.positions is not None:
+            begins = np.repeat(self.data.begins[:-1], problem.sequences.lengths)
+            self.at = begins + problem.positions.values
 
     def init(self, key: np.uint64) -> State:
         "First parameters, and states drawn from them."
         theta = first_theta(self.problem, sweep_rng(key, 0, Stream.START))
-        return self.after(theta, draw_paths(self.data, key=key, sweep=0, **self.chain(theta)))[0]
+        labels = self.problem.family.by_labels
+        drawn = draw_paths(self.data, key=key, sweep=0, states=labels, **self.chain(theta))
+        return self.after(theta, drawn, key, 0)[0]
 
     def step(self, state: State, key: np.uint64, sweep: int, warm: bool) -> tuple[State, Info]:
         "Parameters given the states, then states given the parameters."
         rng = sweep_rng(key, sweep, Stream.PARAMETERS)
         theta = draw_theta(self.problem, state.theta, state.counts, rng)
-        drawn = draw_paths(self.data, key=key, sweep=sweep + 1, **self.chain(theta))
-        return self.after(theta, drawn)
+        labels = self.problem.family.by_labels
+        drawn = draw_paths(self.data, key=key, sweep=sweep + 1, states=labels, **self.chain(theta))
+        return self.after(theta, drawn, key, sweep + 1)
 
     def chain(self, theta: Theta) -> dict:
         "What `draw_paths` wants to know of the parameters."
         family = self.problem.family
         return dict(start=theta.start, T=theta.T, psi=theta.psi, symbols=family.symbols,
-                    weights=family.weights(theta.emission))
+                    weights=family.weights(theta.emission), marks=self.problem.marks)
 
-    def after(self, theta: Theta, drawn: Paths) -> tuple[State, Info]:
+    def after(self, theta: Theta, drawn: Paths, key: np.uint64, sweep: int) -> tuple[State, Info]:
         "The State and the Info of a sweep that ended with these hidden states."
         likelihood, density = self.density(theta, drawn.log_likelihood)
-        return State(theta, drawn.counts, density), Info(likelihood)
+        labels = drawn.states[self.at].astype(np.int64) if len(drawn.states) else drawn.states
+        counts = with_emitted(drawn.counts, self.problem.family, theta.emission, labels,
+                              (key, sweep, 0))
+        return State(theta, counts, density), Info(likelihood)
 
 # %% ../nbs/02_known_gaps.ipynb #0b2a5121
 class CollapsedState(NamedTuple):
@@ -167,11 +179,14 @@ class CollapsedState(NamedTuple):
     log_density: float # Log-likelihood plus log prior
     log_rows: np.ndarray # `(S + 1, S)` logs of `T` and start; one more row of logits of `psi`
     stretches: Stretches # What lies between the present observed states
+    more: Pile # The same for further groups, if omission probabilities differ by sequence
     tuning: Tuning # Step size and metric of the moves
     likelihood: float # Log-likelihood of the data, all that is hidden summed over
     error: float # `Update.error` of the last move; `nan` if states are new
     age: int # Sweeps since the observed states were drawn
     every: int # Sweeps between two such draws
+    labels: np.ndarray # State of each observation; empty unless a sampler asks for them
+    n_steps: np.ndarray # Lengths of the walks; empty unless they are drawn
 
 class CollapsedInfo(NamedTuple):
     "What a sweep of such a chain says of itself."
@@ -181,13 +196,6 @@ class CollapsedInfo(NamedTuple):
     step: float # Step size
     corrected: float # Acceptance probability of the correction; 1 if no stretches are tied
 
-class Drawn(NamedTuple):
-    "One draw of all observed states."
-    counts: Counts # How often each state was observed, and what it emitted
-    stretches: Stretches # What lies between
-    log_likelihood: np.ndarray # `(n_sequences,)`
-    labels: np.ndarray | None # State of each observation; `None` if they were not asked for
-
 # %% ../nbs/02_known_gaps.ipynb #c0117a1e
 CERTAIN = -.01 # log probability of labels that need not be drawn every time
 EVERY = 5 # sweeps between two draws of them
@@ -196,9 +204,12 @@ LOOK = 20 # sweeps of warm-up between two looks
 def is_certain(problem, theta, drawn, likelihood):
     "Whether the labels that were drawn are the only ones that matter."
     values, labels = problem.sequences.values, drawn.labels
+    if problem.places.windowed.any(): return False # places were drawn, too
     logs = problem.family.emission(theta.emission).log_likelihood(values)
-    seen = logs[np.arange(len(labels)), labels].sum()
-    joint = stretch_log_likelihood(theta.T, theta.start, theta.psi, drawn.stretches) + seen
+    joint = logs[np.arange(len(labels)), labels].sum()
+    for psi, counted in drawn.groups:
+        own = theta.psi if psi is None else psi
+        joint += stretch_log_likelihood(theta.T, theta.start, own, counted)
     return bool(joint - likelihood > CERTAIN - 1e-12 * abs(likelihood))
 
 def stay(problem, state, gain):
@@ -207,40 +218,90 @@ def stay(problem, state, gain):
     return state._replace(likelihood=likelihood,
                           log_density=likelihood + log_prior(problem, state.theta))
 
-def draw_rest(problem, state, rng):
+# %% ../nbs/02_known_gaps.ipynb #83ed2d8f
+def draw_rest(
+    problem: Problem, # What is known and believed
+    state: CollapsedState, # Where the chain is
+    rng: np.random.Generator, # Where randomness comes from
+) -> Theta:
     "Draw one `psi` for all states, and the emissions, given the observed states."
     theta = state.theta
-    if problem.one_psi: theta = theta._replace(psi=draw_psi(problem, state.counts, rng))
+    if problem.one_psi and not moves_psi(problem):
+        theta = theta._replace(psi=draw_psi(problem, state.counts, rng))
     return theta._replace(emission=problem.family.draw(theta.emission, state.counts, rng))
 
 # %% ../nbs/02_known_gaps.ipynb #c4699d37
+class AllDrawn(NamedTuple):
+    "One draw of all observed states, part by part."
+    counts: Counts # Of all parts together
+    groups: list # Omission probabilities (`None`: those of the point) and stretches of each group
+    log_likelihood: float # Of all data
+    labels: np.ndarray | None # State of each observation; `None` if they were not asked for
+
+def join_parts(
+    parts: list[Part], # From `make_parts`
+    drawn: list[tuple[Drawn, float]], # What each of them came to, as `read` gives it
+) -> AllDrawn:
+    "Put together what was drawn for each part."
+    problem, by_group, likelihood = parts[0].problem, {}, 0.
+    told = all(one.labels is not None for one, _ in drawn)
+    labels = np.zeros(len(problem.sequences.values), np.int64) if told else None
+    for part, (one, left_out) in zip(parts, drawn):
+        by_group.setdefault(part.group, []).append(one.stretches)
+        likelihood += float(one.log_likelihood.sum()) + left_out
+        if told: labels[part.rows] = one.labels
+    psi = [None] if problem.groups is None else problem.groups.psi
+    groups = [(psi[g], add_stretches(*each)) for g, each in by_group.items()]
+    return AllDrawn(add_counts(*(one.counts for one, _ in drawn)), groups, likelihood, labels)
+
+# %% ../nbs/02_known_gaps.ipynb #79de04a4
 class CollapsedSampler(GibbsSampler):
     "Observed states, then the parameters with everything omitted summed out."
+    keeps_labels: bool = False # Whether labels are part of the state
+
     def __init__(self, name: str, problem: Problem, leaps: int = 64):
         super().__init__(name, problem)
         self.leaps, self.blank = whole(leaps, "leaps", 1), blank_target(problem)
+        self.parts = make_parts(problem)
 
-    kernel: Callable # What draws the observed states, given what `asked` says and read by `read`
-    asked: Callable
-    read: Callable
+    def join(self, theta: Theta, drawn: list) -> AllDrawn:
+        "Put parts together; an error about the first list that cannot be."
+        found = join_parts(self.parts, drawn)
+        if np.isfinite(found.log_likelihood): return found
+        for part, (one, _) in zip(self.parts, drawn): part.explain(theta, one.log_likelihood)
+        return found
+
+    def pile(self, drawn: AllDrawn) -> tuple[Stretches, Pile]:
+        "Stretches with the omission probabilities of the point, and a pile of groups with others."
+        S, groups = self.problem.n_states, drawn.groups
+        if self.problem.groups is None: return groups[0][1], pile_up(S)
+        nothing = free_stretches(np.zeros((S, S)), np.zeros(S))
+        each = tuple(counted for _, counted in groups)
+        return nothing, pile_up(S, np.array([psi for psi, _ in groups]), each)
 
     def init(self, key: np.uint64) -> CollapsedState:
         "First parameters, observed states, and a step size to begin with."
         theta = warm_start(self.problem, key)
-        told, left_out = self.asked(theta, key, 0, False)
-        drawn = self.read(theta, self.kernel(**told))
-        likelihood, density = self.density(theta, drawn.log_likelihood, left_out)
-        target = with_counts(self.blank, theta, drawn.stretches)
+        drawn = []
+        for part in self.parts:
+            found = part.kernel(**part.asked(theta, key, 0, False))
+            drawn.append(part.read(theta, found, key, 0))
+        drawn = self.join(theta, drawn)
+        density = drawn.log_likelihood + log_prior(self.problem, theta)
+        stretches, more = self.pile(drawn)
+        target = with_counts(self.blank, theta, stretches, more)
         log_rows = as_log_rows(self.problem, theta)
         tuning = first_tuning(coordinates(log_rows, 0., target), target, key)
-        return CollapsedState(theta, drawn.counts, density, log_rows, drawn.stretches, tuning,
-                              likelihood, float("nan"), 0, 1)
+        labels, nothing = drawn.labels, np.zeros(0, np.int64)
+        return CollapsedState(theta, drawn.counts, density, log_rows, stretches, more, tuning,
+                              drawn.log_likelihood, float("nan"), 0, 1,
+                              labels if self.keeps_labels else nothing, nothing)
 
     def step(
         self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
     ) -> tuple[CollapsedState, CollapsedInfo]:
         "Parameters given the observed states, then observed states given the parameters."
-        target = with_counts(self.blank, state.theta, state.stretches)
+        target = with_counts(self.blank, state.theta, state.stretches, state.more)
         move = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep, warm,
                                 state.error)
         rng = sweep_rng(key, sweep, Stream.PARAMETERS)
@@ -250,23 +311,29 @@ class CollapsedSampler(GibbsSampler):
         if state.age < state.every: state = stay(self.problem, state, move.gain)
         else:
             look = warm and sweep % LOOK == LOOK - 1
-            theta = draw_rest(self.problem, state, rng)
-            told, left_out = self.asked(theta, key, sweep + 1, look)
-            drawn = self.read(theta, self.kernel(**told))
-            state = self.renew(state, theta, drawn, left_out, look)
+            theta, drawn = draw_rest(self.problem, state, rng), []
+            for part in self.parts:
+                found = part.kernel(**part.asked(theta, key, sweep + 1, look))
+                drawn.append(part.read(theta, found, key, sweep + 1))
+            state = self.renew(state, theta, self.join(theta, drawn), look)
         return state, CollapsedInfo(state.likelihood, move.accept, move.divergent, move.step,
                                     move.corrected)
 
     def renew(
-        self, state: CollapsedState, theta: Theta, drawn: Drawn, left_out: float | None, look: bool
+        self, state: CollapsedState, theta: Theta, drawn: AllDrawn, look: bool
     ) -> CollapsedState:
         "The state with new observed states; with `look`, it is settled how often they are drawn."
-        likelihood, density = self.density(theta, drawn.log_likelihood, left_out)
-        every = state.every
+        likelihood, every = drawn.log_likelihood, state.every
         if look: every = EVERY if is_certain(self.problem, theta, drawn, likelihood) else 1
+        stretches, more = self.pile(drawn)
         return state._replace(
-            theta=theta, counts=drawn.counts, log_density=density, stretches=drawn.stretches,
-            likelihood=likelihood, error=float("nan"), age=0, every=every)
+            theta=theta, counts=drawn.counts, stretches=stretches, more=more, age=0, every=every,
+            log_density=likelihood + log_prior(self.problem, theta), likelihood=likelihood,
+            error=float("nan"))
+
+    def fingerprint(self) -> dict:
+        "What a checkpoint must agree with."
+        return super().fingerprint() | dict(variant="collapsed", leaps=self.leaps)
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
         "Moves that were hardly ever accepted."
@@ -275,36 +342,6 @@ class CollapsedSampler(GibbsSampler):
         if accept >= .1 or posterior.n_draws < 20: return said
         return said + [f"acceptance: moves of T were accepted with probability {accept:.2g} only, "
                        "so that the chains hardly moved; use a longer warm-up"]
-
-# %% ../nbs/02_known_gaps.ipynb #38ee6ece
-class KnownSampler(CollapsedSampler):
-    "Sampler for known places."
-    def __init__(self, problem: Problem, leaps: int = 64):
-        super().__init__("known", problem, leaps)
-        held, places = problem.family.held, problem.positions
-        self.data = layout(held, places, problem.n_steps)
-        self.plan = plan_stretches(held.offsets, problem.n_steps, places.values)
-        self.at = np.repeat(self.data.begins[:-1], places.lengths) + places.values
-
-    @property
-    def kernel(self) -> Callable: return draw_paths
-
-    def asked(self, theta: Theta, key: np.uint64, sweep: int, look: bool) -> tuple[dict, None]:
-        "What `draw_paths` wants to know."
-        family = self.problem.family
-        return dict(data=self.data, start=theta.start, T=theta.T, psi=theta.psi, key=key,
-                    weights=family.weights(theta.emission), sweep=sweep, symbols=family.symbols,
-                    states=True), None
-
-    def read(self, theta: Theta, drawn: Paths) -> Drawn:
-        "States at all steps, of which the observed ones count."
-        seen = drawn.states[self.at].astype(np.int64)
-        stretches = count_stretches(self.plan, seen, self.problem.n_states)
-        return Drawn(drawn.counts, stretches, drawn.log_likelihood, seen)
-
-    def fingerprint(self) -> dict:
-        "What a checkpoint must agree with."
-        return super().fingerprint() | dict(variant="collapsed", leaps=self.leaps)
 
 # %% ../nbs/02_known_gaps.ipynb #847ce647
 LOG_DENSITY = ("log-likelihood of the data, hidden states summed over, plus log prior density of "
@@ -317,6 +354,7 @@ def describe(
     "What to write down about a fit, in plain values."
     about = dict(n_sequences=len(problem.sequences), n_observations=len(problem.sequences.values),
                  log_density=LOG_DENSITY, prior=problem.prior.plain())
+    if problem.family.by_labels: about["emission_parameters"] = problem.family.n_parameters
     return about | more
 
 # %% ../nbs/02_known_gaps.ipynb #33a559d7
@@ -327,8 +365,21 @@ def known_sampler(
 ) -> GibbsSampler:
     "The sampler of a variant."
     word(variant, "variant", ("collapsed", "augmented"))
-    if variant == "collapsed": return KnownSampler(problem, leaps)
+    if variant == "collapsed": return CollapsedSampler("known", problem, leaps)
     return ChainSampler("known", problem)
+
+# %% ../nbs/02_known_gaps.ipynb #113bfedd
+def refuse_parts(problem):
+    "Say which place or length is not known, and who can do without it."
+    told, remedy = problem.told, "or use fit, which takes what is known in part"
+    gaps = np.flatnonzero(np.isnan(told.positions))
+    if len(gaps):
+        i, k = problem.sequences.locate(int(gaps[0]))
+        raise ValueError(f"positions: sequence {i}, observation {k} is nan; give the step of every "
+                         f"observation, a whole number from 0, {remedy}")
+    i = int(np.argmax(np.isnan(told.n_steps)))
+    raise ValueError(f"n_steps: is not known for sequence {i}; give the length of every walk, "
+                     f"{remedy}")
 
 # %% ../nbs/02_known_gaps.ipynb #fbc04d22
 def fit_known(
@@ -339,7 +390,7 @@ def fit_known(
     psi: Numbers | None = None, # Omission probability; `None` or `nan` entries are learned
     variant: str = "collapsed", # `"collapsed"`, or `"augmented"`, which draws omitted states
     n_states: int | None = None, # Number of states; needed when emissions are learned
-    emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
+    emission: Any = "gaussian", # A name, with options or not (learned), or an object (known)
     start: Numbers | None = None, # Law of the first state if known; `None` learns it
     prior: Prior = Prior(), # What is believed beforehand
     draws: int = 1000, # Draws to keep of each chain
@@ -358,6 +409,7 @@ def fit_known(
                          "without positions use fit_matching (lengths known) or fit_gaps")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, n_steps=n_steps,
                    positions=positions, start=start, prior=prior, init=init)
+    if problem.positions is None: refuse_parts(problem)
     return run_chains(known_sampler(problem, variant, leaps), draws=draws, warmup=warmup,
                       chains=chains, seed=seed, thin=thin, progress=progress,
                       checkpoint=checkpoint, settings=describe(problem, variant=variant))
@@ -367,7 +419,7 @@ def fit_naive(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     *,
     n_states: int | None = None, # Number of states; needed when emissions are learned
-    emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
+    emission: Any = "gaussian", # A name, with options or not (learned), or an object (known)
     start: Numbers | None = None, # Law of the first observed state if known; `None` learns it
     prior: Prior = Prior(), # What is believed beforehand
     draws: int = 1000, # Draws to keep of each chain
@@ -516,7 +568,8 @@ def warm_start(
     "A point to begin from: a short run of Naive, unthinned; or what `init` asks for."
     if problem.init is not None: return first_theta(problem, sweep_rng(key, 0, Stream.START))
     naive = replace(problem, psi=np.zeros(problem.n_states), one_psi=False, start=None,
-                    n_steps=None, positions=None, prior=replace(problem.prior, T=1., start=1.))
+                    n_steps=None, positions=None, told=None, groups=None,
+                    prior=replace(problem.prior, T=1., start=1., impossible=None))
     sampler, own = ChainSampler("naive", naive), own_key(key, Stream.WARM_START)
     state = sampler.init(own)
     for sweep in range(sweeps): state, _ = sampler.step(state, own, sweep, True)

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,22 +14,20 @@ from numba import njit
 
 from .engine.checks import Data, Numbers, Seed, check_visible, whole, word
 from .engine.driver import run_chains
-from .engine.emissions import NO_SYMBOL, has_value
 from .engine.lattice import Match, as_walk, draw_matches, scaled_densities
 from .engine.messages import Paths, draw_paths, layout
 from .engine.parallel import in_shares
+from .engine.parts import emission_counts
 from .engine.posterior import Posterior
 from .engine.problem import Counts, Prior, Problem, Theta, draw_theta, pose
 from .engine.random import Stream, sweep_rng, uniforms
-from .engine.stretches import count_stretches, plan_stretches
 from hmmop_nb.known_gaps import (
-    CollapsedSampler, Drawn, GibbsSampler, LOG_DENSITY, describe, place_randomly, warm_start
+    CollapsedSampler, GibbsSampler, LOG_DENSITY, describe, place_randomly, warm_start
 )
 from .model import Sequences
 
 # %% auto #0
-__all__ = ['MatchState', 'MatchInfo', 'emission_counts', 'MatchingSampler', 'TiedSampler', 'LocalSampler', 'matching_sampler',
-           'fit_matching']
+__all__ = ['MatchState', 'MatchInfo', 'MatchingSampler', 'LocalSampler', 'matching_sampler', 'fit_matching']
 
 # %% ../nbs/03_matching.ipynb #6aa4c616
 PLACES = int(Stream.PLACES)
@@ -108,23 +105,6 @@ class MatchInfo(NamedTuple):
     log_likelihood: float # Walks summed out; placements too if the draw is exact
     accept: float # Share of sweeps over the places that were accepted
 
-def emission_counts(
-    family: Any, # Emission family
-    params: np.ndarray, # Its parameters
-    labels: np.ndarray, # State of each observation
-) -> np.ndarray: # `(2, S)` sums around the centre of each state's curve, or `(S, M)` symbols
-    "What the family adds up over observations whose states are given."
-    weights, values, S = family.weights(params), family.held.values, family.n_states
-    there = has_value(values) & (values != NO_SYMBOL if family.symbols else True)
-    some, labels, values = not there.all(), labels[there], values[there]
-    if family.symbols:
-        M = len(weights.table)
-        return np.bincount(labels * M + values, minlength=S * M).reshape(S, M)
-    if not weights.curve.size: return np.zeros((2, S))
-    d = values - weights.curve[0][labels]
-    sums = [np.bincount(labels, d, S), np.bincount(labels, d * d, S)]
-    return np.array([*sums, np.bincount(labels, minlength=S)] if some else sums)
-
 # %% ../nbs/03_matching.ipynb #bc67d172
 class MatchingSampler(GibbsSampler):
     "Gibbs sampler for a chain whose latent lengths are known; walks and places drawn together."
@@ -144,7 +124,7 @@ class MatchingSampler(GibbsSampler):
         b, top = self.known or self.densities(theta.emission)
         walk = as_walk(theta.start, theta.T, theta.psi)
         drawn = draw_matches(b, self.problem.sequences.offsets, self.problem.n_steps, walk, key, 0)
-        return self.after(theta, drawn, top)[0]
+        return self.after(theta, drawn, top, key, 0)[0]
 
     def step(self, state: MatchState, key: np.uint64, sweep: int, warm: bool
              ) -> tuple[MatchState, MatchInfo]:
@@ -154,55 +134,21 @@ class MatchingSampler(GibbsSampler):
         b, top = self.known or self.densities(theta.emission)
         drawn = draw_matches(b, self.problem.sequences.offsets, self.problem.n_steps,
                              as_walk(theta.start, theta.T, theta.psi), key, sweep + 1)
-        return self.after(theta, drawn, top)
+        return self.after(theta, drawn, top, key, sweep + 1)
 
-    def after(self, theta: Theta, drawn: Match, top: np.ndarray) -> tuple[MatchState, MatchInfo]:
+    def after(
+        self, theta: Theta, drawn: Match, top: np.ndarray, key: np.uint64, sweep: int
+    ) -> tuple[MatchState, MatchInfo]:
         "The State and the Info of a sweep that ended with these walks."
         likelihood, density = self.density(theta, drawn.log_likelihood, float(top.sum()))
-        emitted = emission_counts(self.problem.family, theta.emission, drawn.labels)
+        emitted = emission_counts(self.problem.family, theta.emission, drawn.labels,
+                                  name=(key, sweep, 0))
         counts = drawn.counts._replace(emission=emitted)
         return MatchState(theta, counts, density, np.zeros(0, np.int64)), MatchInfo(likelihood, 1.)
 
     def fingerprint(self) -> dict:
         "What a checkpoint must agree with."
         return super().fingerprint() | dict(placement="exact")
-
-# %% ../nbs/03_matching.ipynb #7373e2d6
-class TiedSampler(CollapsedSampler):
-    "Sampler for known lengths: labels from the lattice, walks and places summed out."
-    def __init__(self, problem: Problem, leaps: int = 64):
-        super().__init__("matching", problem, leaps)
-        self.plan = plan_stretches(problem.sequences.offsets, problem.n_steps)
-        self.known = None
-        if not problem.family.learned: self.known = self.densities(np.zeros(0))
-
-    def densities(self, params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        "Scaled densities of all observations, and the logarithms of what was divided out."
-        emission = self.problem.family.emission(params)
-        return scaled_densities(emission, self.problem.sequences.values)
-
-    @property
-    def kernel(self) -> Callable: return draw_matches
-
-    def asked(self, theta: Theta, key: np.uint64, sweep: int, look: bool) -> tuple[dict, float]:
-        "What `draw_matches` wants to know, and what it leaves out of the log-likelihood."
-        b, top = self.known or self.densities(theta.emission)
-        told = dict(b=b, offsets=self.problem.sequences.offsets, n_steps=self.problem.n_steps,
-                    walk=as_walk(theta.start, theta.T, theta.psi), key=key, sweep=sweep)
-        return told, float(top.sum())
-
-    def read(self, theta: Theta, drawn: Match) -> Drawn:
-        "Walks and places from the lattice, of which the labels count."
-        family = self.problem.family
-        stretches = count_stretches(self.plan, drawn.labels, self.problem.n_states)
-        emitted = emission_counts(family, theta.emission, drawn.labels)
-        counts = drawn.counts._replace(emission=emitted)
-        return Drawn(counts, stretches, drawn.log_likelihood, drawn.labels)
-
-    def fingerprint(self) -> dict:
-        "What a checkpoint must agree with."
-        return super().fingerprint() | dict(placement="exact", variant="collapsed",
-                                            leaps=self.leaps)
 
 # %% ../nbs/03_matching.ipynb #41e52df9
 class LocalSampler(MatchingSampler):
@@ -222,7 +168,7 @@ class LocalSampler(MatchingSampler):
         b, top = self.known or self.densities(theta.emission)
         walk = as_walk(theta.start, theta.T, theta.psi)
         drawn = draw_matches(b, offsets, problem.n_steps, walk, key, 0)
-        return self.after(theta, drawn, top)[0]._replace(places=drawn.places)
+        return self.after(theta, drawn, top, key, 0)[0]._replace(places=drawn.places)
 
     def step(self, state: MatchState, key: np.uint64, sweep: int, warm: bool
              ) -> tuple[MatchState, MatchInfo]:
@@ -255,7 +201,8 @@ class LocalSampler(MatchingSampler):
         observed = np.bincount(labels, minlength=S)
         counts = drawn.counts._replace(
             observed=observed, omitted=np.bincount(states, minlength=S) - observed,
-            emission=emission_counts(problem.family, theta.emission, labels))
+            emission=emission_counts(problem.family, theta.emission, labels,
+                                     name=(key, sweep, 0)))
         return MatchState(theta, counts, density, places), MatchInfo(likelihood, accept)
 
     def fingerprint(self) -> dict:
@@ -284,7 +231,8 @@ def matching_sampler(
     word(variant, "variant", ("collapsed", "augmented"))
     inner = whole(inner, "inner", 1)
     if placement != "exact": return LocalSampler(problem, placement, inner)
-    if variant == "collapsed" and can_be_seen(problem): return TiedSampler(problem, leaps)
+    if variant == "collapsed" and can_be_seen(problem):
+        return CollapsedSampler("matching", problem, leaps)
     return MatchingSampler(problem)
 
 # %% ../nbs/03_matching.ipynb #1e2011d4
@@ -297,7 +245,7 @@ def fit_matching(
     variant: str = "collapsed", # Exact: `"collapsed"`, or `"augmented"`, which keeps whole walks
     inner: int = 100, # Sweeps over the places between two walks; not used by `"exact"`
     n_states: int | None = None, # Number of states; needed when emissions are learned
-    emission: Any = "gaussian", # `"gaussian"`, `"categorical"`, `"poisson"`, or an object (known)
+    emission: Any = "gaussian", # A name, with options or not (learned), or an object (known)
     start: Numbers | None = None, # Law of the first latent state if known; `None` learns it
     prior: Prior = Prior(), # What is believed beforehand
     draws: int = 1000, # Draws to keep of each chain
@@ -315,6 +263,9 @@ def fit_matching(
         raise ValueError("n_steps: Matching needs the latent lengths; pass one for all or one each")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, n_steps=n_steps,
                    start=start, prior=prior, init=init)
+    if problem.n_steps is None:
+        raise ValueError("n_steps: are not known for all sequences; use fit, which takes what is "
+                         "known in part")
     sampler = matching_sampler(problem, placement, inner, variant, leaps)
     about = dict(placement=placement, variant=variant)
     if placement != "exact": about |= dict(inner=int(inner), log_density=PRESENT)

@@ -16,8 +16,8 @@ from scipy.special import ndtri
 
 from hmmop_nb.engine.checks import (
     Data, Numbers, Seed, able, as_array, as_floats, as_n_steps, as_name, as_number,
-    as_values, as_wholes, check_probabilities, check_psi, check_room, check_stochastic,
-    check_visible, set_fields, shown, switch, whole
+    as_observations, as_values, as_wholes, check_probabilities, check_psi, check_room,
+    check_stochastic, check_visible, set_fields, shown, switch, whole
 )
 from .engine.emissions import Categorical, Gaussian, Poisson
 from .engine.parallel import in_shares
@@ -33,7 +33,7 @@ def offsets_of(lengths):
     return np.r_[0, np.cumsum(lengths, dtype=np.int64)]
 
 def from_list(
-    arrays: Iterable[Any], # One array of numbers per sequence; an empty one if nothing was seen
+    arrays: Iterable[Any], # Per sequence an array of numbers, or of rows `(n, d)`; empty: none seen
     missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> "Sequences":
     "Sequences from a list of arrays."
@@ -50,17 +50,29 @@ def from_list(
             raise ValueError(f"sequences: element {i} is a single value, not a sequence; "
                              "pass a list of arrays, or [values] for one sequence")
         def place(j): return f"sequence {i}, observation {j}"
-        checked.append(as_values(a, "sequences", place, missing))
-    return Sequences(np.concatenate(checked), offsets_of([len(a) for a in checked]), missing)
+        checked.append(as_observations(a, "sequences", place, missing))
+    lengths = [len(a) for a in checked]
+    return Sequences(np.concatenate(same_width(checked)), offsets_of(lengths), missing)
+
+def same_width(parts):
+    "Arrays of which all have as many columns; an empty one has none of its own."
+    widths = {i: a.shape[1:] for i, a in enumerate(parts) if len(a)}
+    i, wide = next(iter(widths.items()), (0, ()))
+    for j, width in widths.items():
+        if width == wide: continue
+        here, there = (w[0] if w else 1 for w in (wide, width))
+        raise ValueError(f"sequences: sequence {i} has rows of {here} numbers, but sequence {j} "
+                         f"of {there}; give all the same columns, nan where one is missing")
+    return [a if len(a) else np.empty((0, *wide)) for a in parts] if wide else parts
 
 # %% ../nbs/00_model.ipynb #c91f71f1
 def from_lengths(
-    X: Numbers, # All observations, `(n,)` or `(n, 1)`
+    X: Numbers, # All observations, `(n,)`, or `(n, d)` with a row for each
     lengths: Numbers, # Length of each sequence, in order
     missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> "Sequences":
     "Sequences from hmmlearn's pair of arrays."
-    X = as_values(X, "X", missing=switch(missing, "missing"))
+    X = as_observations(X, "X", missing=switch(missing, "missing"))
     lengths = np.atleast_1d(as_array(lengths, "lengths"))
     if lengths.dtype.kind == "f" and (lengths == np.floor(lengths)).all():
         lengths = lengths.astype(np.int64)
@@ -81,18 +93,23 @@ def sort_keys(column):
 def from_table(
     table: Any, # A data frame, or a dict of equally long arrays, with one row per observation
     sequence: str = "sequence", # Column that names the sequence of a row
-    value: str = "value", # Column of observations
+    value: Any = "value", # Column of observations, or a list of columns
     order: str | None = None, # Column to sort by within a sequence; `None` keeps the order of rows
     missing: bool = False, # Whether `nan` may stand for a visit without a value
 ) -> "Sequences":
     "Sequences from a long table, in order of first appearance."
-    for what, name in dict(sequence=sequence, value=value, order=order).items():
-        if what == "order" and name is None: continue
+    several = list(value) if isinstance(value, (list, tuple)) and len(value) else [value]
+    wanted = [("sequence", sequence), *(("value", name) for name in several)]
+    for what, name in wanted if order is None else [*wanted, ("order", order)]:
         if as_name(name, what) not in able(table, "table", "keys", "a data frame or a dict"):
             raise ValueError(f"table: has no column {shown(name)}; it has {shown(list(table))}")
     names = np.atleast_1d(as_array(table[sequence], "sequence", "a name for each row"))
-    values = np.atleast_1d(as_array(table[value], "value"))
-    if np.ma.is_masked(table[value]): values = as_values(table[value], "value")
+    if len(several) > 1:
+        values = np.column_stack([as_values(table[name], f"value, column {name!r}", missing=True)
+                                  for name in several])
+    else:
+        values = np.atleast_1d(as_array(table[several[0]], "value"))
+        if np.ma.is_masked(table[several[0]]): values = as_values(table[several[0]], "value")
     if len(names) != len(values) or not len(names):
         raise ValueError(f"table: {len(names)} sequence names and {len(values)} values; "
                          "pass equally long, non-empty columns")
@@ -124,7 +141,7 @@ def locate(
 @dataclass(frozen=True, eq=False, init=False)
 class Sequences:
     "Ragged sequences stored end to end: sequence `i` is `values[offsets[i]:offsets[i+1]]`."
-    values: np.ndarray # All values, sequence after sequence
+    values: np.ndarray # All values, `(n,)` or in rows `(n, d)`, sequence after sequence
     offsets: np.ndarray # Where each sequence begins, and the end
     missing: bool = False # Whether `nan` may stand for a visit without a value
 
@@ -139,7 +156,7 @@ class Sequences:
             raise ValueError("offsets: must begin with 0 and never decrease")
         set_fields(self, offsets=offsets, missing=switch(missing, "missing"))
         def place(i): return "sequence {}, observation {}".format(*self.locate(i))
-        values = as_values(values, place=place, missing=missing)
+        values = as_observations(values, place=place, missing=missing)
         if offsets[-1] != len(values):
             raise ValueError(f"offsets: end at {offsets[-1]}, but there are {len(values)} values; "
                              "they must agree")
@@ -150,8 +167,11 @@ class Sequences:
     def __len__(self) -> int: return len(self.offsets) - 1
     def __iter__(self) -> Iterator[np.ndarray]: return (self[i] for i in range(len(self)))
     def __repr__(self) -> str:
-        gone = f" ({np.isnan(self.values).sum()} missing)" if self.missing else ""
-        held = f"{len(self)} sequences, {len(self.values)} values{gone}"
+        wide = self.values.ndim == 2
+        gone = int(np.isnan(self.values).sum()) if wide or self.missing else 0
+        gone = f" ({gone} missing)" if gone or self.missing else ""
+        what = f"rows of {self.values.shape[1]} values" if wide else "values"
+        held = f"{len(self)} sequences, {len(self.values)} {what}{gone}"
         return f"Sequences({held}, {self.values.dtype})"
 
     def __getitem__(self, i: Any) -> Any:
@@ -389,7 +409,7 @@ def log_joint(
     "Log density of a walk, its kept positions and its observations together."
     states = as_places(states, "states", self.n_states, "a state of the model")
     positions = as_places(positions, "positions", len(states), "a step of the walk")
-    observations = as_values(observations, "observations")
+    observations = as_observations(observations, "observations")
     if len(positions) != len(observations):
         raise ValueError(f"positions: {len(positions)} of them for {len(observations)} "
                          "observations; pass one each")
@@ -400,6 +420,8 @@ def log_joint(
         walk = np.log(self.start[states[0]]) + np.log(self.T[states[:-1], states[1:]]).sum()
         omission = np.log(np.where(seen, 1 - self.psi[states], self.psi[states])).sum()
     if not len(positions): return float(walk + omission)
+    check = getattr(self.emission, "check", None) # objects of one's own need none
+    if check is not None: observations = check(observations, "observations")
     logs = self.emission.log_likelihood(observations)
     emitted = logs[np.arange(len(positions)), states[positions]].sum()
     return float(walk + omission + emitted)
@@ -410,7 +432,7 @@ class HMMOP:
     "A hidden Markov model whose visits are omitted with probability `psi`."
     T: np.ndarray # Transition matrix `(S, S)`, rows sum to one
     start: np.ndarray # Law of the first latent state, `(S,)`
-    emission: Any # `Gaussian`, `Categorical`, `Poisson`, or any object with their methods
+    emission: Any # `Gaussian`, `GaussianVector`, …, or any object with their methods
     psi: np.ndarray # Omission probability, a number or one per state
 
     log_joint = log_joint

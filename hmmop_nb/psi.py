@@ -57,8 +57,8 @@ def say_dimension(dimension: int, lengths: bool) -> str:
     if not dimension: return "The data determine T and psi: no direction is hidden."
     if lengths:
         return (f"One long list of known length leaves {dimension} {directions} of (T, psi) open. "
-                "Many lists close them if T is invertible: errors fall with the number of lists, "
-                "hardly with their length.")
+                "Many lists close them if T is invertible and neither T nor start has zeros: "
+                "errors fall with the number of lists, hardly with their length.")
     along = "it" if dimension == 1 else "them"
     return (f"The data cannot see {dimension} {directions} of (T, psi); along {along} the prior "
             "decides.")

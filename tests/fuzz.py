@@ -180,12 +180,17 @@ def constructors():
         Target("Gaussian", hm.Gaussian, dict(means=[0., 1.], scales=1.)),
         Target("Categorical", hm.Categorical, dict(probs=T)),
         Target("Poisson", hm.Poisson, dict(rates=[1., 2.])),
+        Target("GaussianVector", hm.GaussianVector, dict(means=[[0., 1.], [2., 3.]], covariances=np.ones((2, 2)))),
+        Target("StudentT", hm.StudentT, dict(means=[0., 1.], scales=1., dofs=4.)),
+        Target("NegativeBinomial", hm.NegativeBinomial, dict(means=[1., 2.], dispersions=.5, sized=False)),
+        Target("Product", lambda members: hm.Product(MODEL.emission, members), dict(members=hm.Poisson([1., 2.]))),
         Target("HMMOP", hm.HMMOP, dict(T=T, start=START, emission=MODEL.emission, psi=.5)),
         Target("Sequences", hm.Sequences, dict(values=[1., 2.], offsets=[0, 2], missing=False)),
         Target("BernoulliOmission", hm.BernoulliOmission, dict(psi=.5)),
         Target("MarkovOmission", hm.MarkovOmission, dict(keep=.5, epsilon=.1)),
         Target("PerSequenceOmission", hm.PerSequenceOmission, dict(mean=.5, sd=.1, low=.1, high=.9)),
-        Target("Prior", hm.Prior, dict(T=1., start=1., psi=(1., 1.), means=None, scales=None, probs=1., rates=None)),
+        Target("Prior", hm.Prior, dict(T=1., start=1., psi=(1., 1.), means=None, scales=None, probs=1., rates=None,
+                                      n_steps=None, impossible=None)),
         Target("Posterior", hm.Posterior, dict(
             T=T[None, None], start=START[None, None], psi=np.full((1, 1, 2), .5), emission={}, log_density=[[0.]], extra={},
             stats={}, family="custom", info={})),
@@ -221,12 +226,19 @@ def methods():
     ]
     for omission in (hm.BernoulliOmission(.5), hm.MarkovOmission(.5, .1), held):
         found.append(Target(f"{type(omission).__name__}.seen", omission.seen, dict(states=DATA.states, key=np.uint64(3))))
-    for emission, values in ((gaussian, [.1, .2]), (symbols, [0, 1]), (counts, [0, 3])):
+    plane, tailed = hm.GaussianVector([[0., 1.], [2., 3.]], np.ones((2, 2))), hm.StudentT([0., 1.], 1., 4.)
+    spread = hm.NegativeBinomial([1., 2.], .5)
+    both = hm.Product(gaussian, counts)
+    found += [Target("NegativeBinomial.taken_apart", spread.taken_apart, {}), Target("Product.taken_apart", both.taken_apart, {}),
+              Target("Product.columns", lambda values: both.columns(np.ones((3, 2))), dict(values=np.ones((3, 2))))]
+    for emission, values in ((gaussian, [.1, .2]), (symbols, [0, 1]), (counts, [0, 3]), (plane, [[0., 1.]]), (tailed, [.1, .2]),
+                             (spread, [0, 3]), (both, [[.1, 3.]])):
         name = type(emission).__name__
         found += [
             Target(f"{name}.check", emission.check, dict(values=values, name="values"), only=("values",)),
             Target(f"{name}.log_likelihood", emission.log_likelihood, dict(values=values)),
-            Target(f"{name}.sample", emission.sample, dict(states=np.array([0, 1]), rng=np.random.default_rng(1))),
+            Target(f"{name}.sample", emission.sample, dict(states=np.array([0, 1]), rng=np.random.default_rng(1))
+                   | (dict(sizes=1.) if emission is spread else {}), only=("states", "rng")),
         ]
     return found
 
@@ -290,7 +302,7 @@ def fits():
         Target("fit_gaps, paper", hm.fit_gaps, dict(sequences=LISTS, psi=.4, variant="paper", max_gap=5) | GIVEN, only=("max_gap",)),
         Target("fit_em", hm.fit_em, dict(
             sequences=LISTS, psi=.4, n_steps=None, emission=MODEL.emission, restarts=0, tol=1e-2, max_iter=3, seed=1,
-            progress=False, errors=False) | OPEN),
+            progress=False, errors=False, positions=None, earliest=None, latest=None, labels=None, weights=None, names=None) | OPEN),
         Target("fit_em, learned", hm.fit_em, dict(sequences=LISTS, psi=.4, emission="gaussian", n_states=2, max_iter=3, seed=1),
                only=("sequences", "emission", "n_states")),
         Target("fit", hm.fit, dict(
@@ -318,14 +330,15 @@ def fits():
 def inference_functions():
     "Inference on a model."
     asked = dict(model=MODEL, sequences=LISTS, n_steps=STEPS)
+    told = dict(positions=None, earliest=None, latest=None, labels=None)
     return [
-        Target("log_likelihood", hm.log_likelihood, asked),
-        Target("posterior_marginals", hm.posterior_marginals, asked),
-        Target("decode", hm.decode, asked | dict(method="viterbi")),
-        Target("place", hm.place, asked),
+        Target("log_likelihood", hm.log_likelihood, asked | told),
+        Target("posterior_marginals", hm.posterior_marginals, asked | told),
+        Target("decode", hm.decode, asked | told | dict(method="viterbi")),
+        Target("place", hm.place, asked | told),
         Target("inference.paper_labels", inference.paper_labels, asked | dict(max_iter=3)),
         Target("inference.position_marginals", inference.position_marginals, asked),
-        Target("inference.pose_model", inference.pose_model, asked | dict(positions=None)),
+        Target("inference.pose_model", inference.pose_model, asked | told),
     ]
 
 
@@ -354,6 +367,8 @@ def pictures():
         Target("reading.read_table", reading.read_table, dict(table=TABLE, **none, labels=None, missing=False)),
         Target("reading.read_n_steps", reading.read_n_steps, dict(data=TABLE, n_steps=3, columns=none), only=("data", "n_steps")),
         Target("reading.read_positions", reading.read_positions, dict(data=TABLE, name="order", columns=none), only=("data", "name")),
+        Target("reading.read_labels", reading.read_labels, dict(data=TABLE, name="order", columns=none), only=("data", "name")),
+        Target("reading.read_weights", reading.read_weights, dict(data=TABLE, name="sequence", columns=none), only=("data", "name")),
         Target("reading.last_steps", reading.last_steps, dict(positions=list(DATA.positions), sequences=DATA.sequences)),
     ]
 
@@ -366,7 +381,7 @@ def targets():
 
 # ---- what is right ----
 READ = {"sequences", "table", "lengths", "X", "values", "value", "sequence", "order"}
-SUBJECTS = {"sequences": READ, "data": READ | {"positions"}, "arrays": READ, "X": READ, "table": READ, "name": {"positions"},
+SUBJECTS = {"sequences": READ, "data": READ | {"positions", "labels", "weights"}, "arrays": READ, "X": READ, "table": READ, "name": {"positions", "labels", "weights"},
             "candidates": {"n_states"}} # what else errors call an argument
 
 

@@ -10,7 +10,8 @@ import hmmop_nb as hm
 
 TARGETS = fuzz.targets()
 # what takes a Problem that was checked when it was posed, or is a part of a sampler: not for users, but other modules import it
-MACHINERY = """inference.label_probabilities inference.best_match inference.best_labels
+MACHINERY = """inference.label_probabilities inference.best_match inference.best_labels inference.in_parts gaps.undecided gaps.cut_gaps
+reading.as_objects reading.is_missing reading.is_text
 gaps.Latent gaps.expected_latent gaps.bridge_counts gaps.GapTables gaps.gap_tables gaps.Gaps gaps.draw_gaps gaps.GapsSampler
 gaps.AugmentedSampler gaps.FreeSampler gaps.PaperState gaps.PaperInfo gaps.share_of_gaps gaps.PaperSampler gaps.gaps_sampler
 psi.Identifiability psi.open_psi reading.anndata_table reading.may_miss reading.blank_codes reading.read_for fit.Comparison

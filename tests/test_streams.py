@@ -31,6 +31,16 @@ METHODS = {
     "gaps, sparse": "hm.fit_gaps(DATA.sequences, .4, leaps=2, prior=hm.Prior(T='sparse'), **RUN)",
     "gaps, augmented": "hm.fit_gaps(DATA.sequences, [.4, np.nan], variant='augmented', **RUN)",
     "gaps, paper": "hm.fit_gaps(DATA.sequences, .4, variant='paper', max_gap=6, **RUN)",
+    "mixed": "hm.fit(DATA.sequences, psi=.4, positions=[[p[0], *[np.nan] * (len(p) - 1)] if len(p) else [] "
+             "for p in DATA.positions], n_steps=[7, 7, np.nan, np.nan, 7, 7], **RUN)",
+    "mixed, psi by sequence": "hm.fit(DATA.sequences, psi=[[.3], [.4], [.3], [.4], [.3], [.4]], n_steps=[7, np.nan] * 3, **RUN)",
+    "common length": "hm.fit(DATA.sequences, n_steps='common', method='mixed', **RUN)",
+    "a law of lengths": "hm.fit(DATA.sequences, n_steps='each', method='mixed', prior=hm.Prior(n_steps={7: 1, 9: 1}), **RUN)",
+    "rows with holes, gaps": "hm.fit_gaps(ROWS, .4, leaps=2, **RUN)",
+    "rows with holes, naive": "hm.fit_naive(ROWS, **RUN)",
+    "rows with holes, paper": "hm.fit_gaps(ROWS, .4, variant='paper', max_gap=6, **RUN)",
+    "rows with holes, gibbs": "hm.fit_matching(ROWS, 7, placement='gibbs', inner=2, **RUN)",
+    "rows with holes, mixed": "hm.fit(ROWS, psi=.4, n_steps=[7, np.nan] * 3, **RUN)",
     "em": "hm.fit_em(DATA.sequences, psi=.4, n_states=2, restarts=1, max_iter=3, seed=5)",
     "sample": "MODEL.sample(6, 7, seed=5, omission=hm.PerSequenceOmission(.4, .1))",
     "front door": "hm.fit(DATA.sequences, psi=.4, **RUN)",
@@ -67,6 +77,9 @@ for name, module in list(sys.modules.items()):
 assert numba.config.DISABLE_JIT
 MODEL = hm.HMMOP([[.3, .7], [.6, .4]], [.5, .5], hm.Gaussian([0., 1.], .3), .4)
 DATA = MODEL.sample(6, 7, seed=1)
+ROWS = np.c_[DATA.sequences.values, DATA.sequences.values]
+ROWS[::3, 0] = np.nan
+ROWS = hm.Sequences(ROWS, DATA.sequences.offsets)
 RUN = dict(n_states=2, draws=2, warmup=3, chains=2, seed=5, progress=False)
 LONG = RUN | dict(warmup=45) # two windows of adaptation
 seen.clear(), twice.clear()

@@ -85,6 +85,18 @@ def test_a_mutant_leaves_no_trace(name):
     assert all(getattr(home, key) is old for (home, key), old in before.items())
 
 
+@pytest.mark.parametrize("name", trust.MUTANTS)
+def test_a_mutant_infects_its_setting(name):
+    "With the same random numbers the chain goes elsewhere; else the error sits in unused code."
+    mutant = trust.MUTANTS[name]
+    setting = trust.SETTINGS[mutant.setting]
+    healthy = trust.joint_chain(setting, trust.CHAIN)
+    with trust.infected(mutant):
+        try: sick = trust.joint_chain(setting, trust.CHAIN)
+        except (ValueError, FloatingPointError, IndexError): return # it stops: that is an effect
+    assert any((healthy[key] != sick[key]).any() for key in healthy)
+
+
 @pytest.mark.parametrize("name", ["Gaps", "Matching"])
 def test_memory_does_not_grow(name):
     rows = [r for r in load("trust_long.csv") if r["run"] == name]

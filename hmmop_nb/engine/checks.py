@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 __all__ = ['Seed', 'Numbers', 'Data', 'COUNTED', 'MOST_STATES', 'MOST', 'TAKES_LABELS', 'NO_VALUE', 'shown', 'whole',
            'check_room', 'word', 'switch', 'as_path', 'as_dict', 'as_items', 'as_name', 'able', 'as_array',
            'in_brackets', 'as_values', 'as_floats', 'as_number', 'first_place', 'not_negative', 'positive',
-           'check_finite', 'as_wholes', 'check_probabilities', 'check_stochastic', 'check_psi', 'check_visible',
-           'as_n_steps', 'set_fields']
+           'check_finite', 'as_wholes', 'is_wide', 'as_observations', 'check_probabilities', 'check_stochastic',
+           'check_psi', 'check_visible', 'as_n_steps', 'set_fields']
 
 # %% ../../nbs/engine/checks.ipynb #f0398037
 Seed = int | np.random.Generator | None # A whole number, a generator, or nothing for a new seed
@@ -276,6 +276,32 @@ def as_wholes(
     def possible(x): return (x == np.floor(x)) & (x >= least) & (x <= most)
     check_finite(numbers, name, possible, f"be a whole number between {least} and {most}")
     return numbers.astype(np.int64)
+
+# %% ../../nbs/engine/checks.ipynb #3908fd7e
+def is_wide(
+    values: Any, # Data of one or more observations
+) -> bool:
+    "Whether observations are rows of several numbers."
+    try: shape = np.shape(values)
+    except ValueError: return False # lists of different lengths: refused elsewhere
+    return len(shape) == 2 and shape[1] > 1
+
+def as_observations(
+    values: Any, # Numbers, or rows of several numbers
+    name: str = "values", # What to call them in an error
+    place: Callable[[int], str] = in_brackets, # How to name observation `i` in an error
+    missing: bool = False, # Whether `nan` may stand for a visit without a value
+) -> np.ndarray: # `(n,)` int64 or float64, or `(n, d)` float64
+    "Observations: single numbers as `as_values` takes them, or rows, `nan` where one is missing."
+    if not is_wide(values): return as_values(values, name, place, missing)
+    if np.ma.is_masked(values): values = np.ma.asarray(values).astype(float).filled(np.nan)
+    rows = as_floats(values, name)
+    bad = np.abs(rows) > MOST
+    if bad.any():
+        i, j = np.argwhere(bad)[0]
+        raise ValueError(f"{name}: {place(int(i))}, column {j} is {rows[i, j]}, beyond what can be "
+                         "squared and summed; mend it, or rescale the column")
+    return rows
 
 # %% ../../nbs/engine/checks.ipynb #5b076504
 def check_probabilities(

@@ -69,4 +69,6 @@ def compile_everything(
                 if say is not None: say(f"{name:<12} {job:<20} {seconds:6.1f} s")
     return time.perf_counter() - begin
 
+# %% ../../nbs/engine/compile.ipynb #4a626a5f
+#| eval: false
 if __name__ == "__main__": compile_everything()

@@ -21,6 +21,7 @@ import numba
 import numpy as np
 
 from .checks import Seed, as_number, shown, switch, whole
+from .emissions import FAMILIES
 from hmmop_nb.engine.files import (
     FORMAT_VERSION, as_plain, check_target, clear_litter, read_npz, write_npz
 )
@@ -287,7 +288,7 @@ def check_place(place, plan, draws, stats, ours):
 def load_chains(header, arrays, sampler, plan, keys):
     "The chains of a checkpoint without their States, and the parts of these."
     chains, states = [], []
-    ours = ["start", "psi", *(sampler.emission_names if sampler.family != "custom" else ())]
+    ours = ["start", "psi", *(sampler.emission_names if sampler.family in FAMILIES else ())]
     if len(header["chains"]) != len(keys): raise ValueError(f"{len(header['chains'])} chains")
     for i, (key, place) in enumerate(zip(keys, header["chains"])):
         draws, stats = part_of(arrays, f"{i}/draws/"), part_of(arrays, f"{i}/stats/")

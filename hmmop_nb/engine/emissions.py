@@ -6,6 +6,7 @@
 #| code-fold: true
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,12 +20,12 @@ from hmmop_nb.engine.checks import (
 from .random import cumulative
 
 # %% auto #0
-__all__ = ['NO_SYMBOL', 'FAMILIES', 'to_draw', 'Emission', 'has_value', 'all_rows', 'as_whole', 'with_values', 'Gaussian',
-           'Categorical', 'Poisson', 'Weights', 'curve_weights', 'table_weights', 'gaussian_weights',
-           'emission_weights', 'log_base', 'as_symbols', 'tabulate', 'broadcast', 'draw_rows', 'log_rows',
-           'mixture_start', 'symbol_start', 'Family', 'GaussianFamily', 'PoissonFamily', 'check_table',
-           'CategoricalFamily', 'emission_arrays', 'make_emission', 'WithHoles', 'with_holes', 'KnownEmission',
-           'emission_family']
+__all__ = ['NO_SYMBOL', 'FAMILIES', 'KINDS', 'COMPOSED', 'to_draw', 'Emission', 'has_value', 'all_rows', 'as_whole',
+           'with_values', 'Gaussian', 'Categorical', 'Poisson', 'Weights', 'curve_weights', 'table_weights',
+           'gaussian_weights', 'emission_weights', 'log_base', 'as_symbols', 'tabulate', 'broadcast', 'draw_rows',
+           'log_rows', 'mixture_start', 'symbol_start', 'Family', 'GaussianFamily', 'PoissonFamily', 'check_table',
+           'CategoricalFamily', 'Kind', 'from_probs', 'split_names', 'kind_of', 'emission_arrays', 'make_emission',
+           'WithHoles', 'with_holes', 'KnownEmission', 'check_some', 'emission_family']
 
 # %% ../../nbs/engine/emissions.ipynb #95309a98
 def to_draw(emission, states, rng):
@@ -59,14 +60,20 @@ class Emission:
         "Log density of each value in each state; `-inf` where it is impossible."
         raise NotImplementedError
 
+    @property
+    def n_parameters(self) -> int:
+        "Number of free parameters."
+        return sum(x.size for x in emission_arrays(self)[1].values())
+
 # %% ../../nbs/engine/emissions.ipynb #ba96d7da
 NO_SYMBOL = -1 # stands for a symbol that is not there
 
 def has_value(
-    values: np.ndarray, # Observations
+    values: np.ndarray, # Observations, `(n,)` or `(n, d)`
 ) -> np.ndarray: # `(n,)` bool
-    "Which observations have a value: those that are not `nan`."
-    return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
+    "Which observations have a value: those that are not `nan`, or not `nan` in every column."
+    if values.dtype.kind != "f": return np.ones(len(values), bool)
+    return ~np.isnan(values) if values.ndim == 1 else ~np.isnan(values).all(1)
 
 def all_rows(logs: np.ndarray, values: np.ndarray) -> np.ndarray:
     "Log densities of all observations, given those that have a value; zeros for the others."
@@ -137,6 +144,8 @@ class Categorical(Emission):
 
     @property
     def n_states(self) -> int: return len(self.probs)
+    @property
+    def n_parameters(self) -> int: return self.probs.size - self.n_states
 
     def check(self, values: Numbers, name: str = "sequences") -> np.ndarray:
         values = as_values(values, name, missing=True)
@@ -257,16 +266,21 @@ def as_symbols(
     return replace(sequences, values=np.where(there, sequences.values, NO_SYMBOL).astype(np.int64))
 
 
+
 # %% ../../nbs/engine/emissions.ipynb #70263758
 def tabulate(
     emission: Any, # Any object with `n_states` and `log_likelihood(values) -> (n, S)`
     sequences: Any, # `Sequences`
     chunk: int = 65_536, # Values to ask for at a time
 ) -> tuple[Any, Weights]: # `Sequences` of codes in place of the values, and their `Weights`
-    "A table for an emission that is known but of no family that we know."
+    "A table for an emission that is known but not one of the three."
     there = has_value(sequences.values)
     codes = np.full(len(there), NO_SYMBOL)
-    values, codes[there] = np.unique(sequences.values[there], return_inverse=True)
+    if sequences.values.ndim == 1:
+        values, codes[there] = np.unique(sequences.values[there], return_inverse=True)
+    else: # rows are hardly ever the same
+        values = sequences.values[there]
+        codes[there] = np.arange(len(values))
     pieces = [np.asarray(emission.log_likelihood(values[i:i + chunk]), float)
               for i in range(0, len(values), chunk)]
     logs = np.concatenate(pieces)
@@ -446,6 +460,8 @@ class Family:
     parameters: tuple[str, ...] = ()
     symbols: bool = False
     learned: bool = True
+    by_labels: bool = False # Whether sums are made from labels, after the draw
+    symmetric: bool = True # Whether its own options are the same for all states
     base: float = 0.
     held: Any
     n_states: int
@@ -459,6 +475,8 @@ class Family:
     def log_prior(self, params: np.ndarray) -> float: raise NotImplementedError
     def draw(self, params: np.ndarray, counts: Any, rng: np.random.Generator) -> np.ndarray:
         raise NotImplementedError
+    def count(self, params: np.ndarray, rows: Any, labels: np.ndarray,
+              rng: np.random.Generator) -> np.ndarray: raise NotImplementedError
 
     @property
     def values(self) -> np.ndarray:
@@ -626,15 +644,60 @@ FAMILIES = {
     "poisson": PoissonFamily,
     "categorical": CategoricalFamily,
 }
-_KINDS = {"gaussian": Gaussian, "poisson": Poisson, "categorical": Categorical}
 
+class Kind(NamedTuple):
+    "What there is to know of a family of emissions in order to save, load and sort its states."
+    make: Callable # An emission object from arrays by name
+    parts: tuple[str, ...] # Names of the arrays
+    moments: Callable | None = None # Means and variances `(..., S, d)` from arrays `(..., S, …)`
+    kind: type | None = None # Class of the objects, if `make` is not it
+    angles: tuple[str, ...] = () # Arrays that are angles, whose mean is that of directions
+
+def from_probs(probs: Numbers) -> Categorical:
+    "Categorical emissions from rows that sum to one nearly."
+    return Categorical(probs / np.sum(probs, -1, keepdims=True))
+
+KINDS = {
+    "gaussian": Kind(Gaussian, ("means", "scales"),
+                     lambda means, scales: (means[..., None], scales[..., None]**2)),
+    "poisson": Kind(Poisson, ("rates",), lambda rates: (rates[..., None], rates[..., None])),
+    "categorical": Kind(from_probs, ("probs",), kind=Categorical),
+}
+COMPOSED: dict[str, Callable] = {} # the kind of emissions that are made of others, given theirs
+
+def split_names(
+    text: str, # Names with commas between them, which may have brackets
+) -> list[str]:
+    "Names at the outermost level."
+    names, depth = [""], 0
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if c == "," and not depth: names.append("")
+        else: names[-1] += c
+    return [name.strip() for name in names]
+
+def kind_of(
+    name: Any, # Name of a family
+) -> Kind | None: # `None` if there is no such family
+    "What there is to know of a family, also of one that is made of others."
+    if not isinstance(name, str): return None
+    outer, found, inner = name.partition("(")
+    if not found: return KINDS.get(name)
+    inside = [kind_of(part) for part in split_names(inner[:-1])]
+    if outer not in COMPOSED or inner[-1:] != ")" or None in inside: return None
+    return COMPOSED[outer](inside)
+
+# %% ../../nbs/engine/emissions.ipynb #d5b82ed4
 def emission_arrays(
     emission: Any, # An emission object
 ) -> tuple[str, dict]: # Name of its family, and arrays by name
     "The family of an emission object and its arrays; another class is `custom` and has none."
-    for name, kind in _KINDS.items():
-        if isinstance(emission, kind):
-            return name, {part: getattr(emission, part) for part in FAMILIES[name].parameters}
+    if isinstance(emission, Emission) and hasattr(emission, "taken_apart"):
+        return emission.taken_apart()
+    for name, kind in KINDS.items():
+        of = kind.kind or kind.make
+        if isinstance(of, type) and isinstance(emission, of):
+            return name, {part: getattr(emission, part) for part in kind.parts}
     return "custom", {}
 
 def make_emission(
@@ -642,10 +705,8 @@ def make_emission(
     arrays: dict, # Its arrays by name
 ) -> Any: # An emission object
     "An emission object from the name of its family and its arrays."
-    arrays = {part: np.asarray(arrays[part], float) for part in FAMILIES[name].parameters}
-    if name == "categorical":
-        arrays["probs"] = arrays["probs"] / arrays["probs"].sum(-1, keepdims=True)
-    return _KINDS[name](**arrays)
+    kind = kind_of(name)
+    return kind.make(**{part: np.asarray(arrays[part], float) for part in kind.parts})
 
 # %% ../../nbs/engine/emissions.ipynb #56722e4f
 class WithHoles:
@@ -664,8 +725,7 @@ def with_holes(
     sequences: Any, # `Sequences`
 ) -> Any: # The same object, unless it is of no family that we know and some values are `nan`
     "An emission that can meet observations without a value."
-    if emission_arrays(emission)[0] != "custom" or has_value(sequences.values).all():
-        return emission
+    if isinstance(emission, Emission) or has_value(sequences.values).all(): return emission
     return WithHoles(emission)
 
 # %% ../../nbs/engine/emissions.ipynb #5d1a802b
@@ -678,7 +738,8 @@ class KnownEmission(Family):
         self.n_states = emission.n_states
         self.name, self.arrays = emission_arrays(emission)
         self.parameters = tuple(self.arrays)
-        if self.name == "custom":
+        if self.name not in FAMILIES:
+            if isinstance(emission, Emission): emission.check(sequences.values)
             self.held, self.fixed = tabulate(emission, sequences)
             self.known = with_holes(emission, sequences)
         else:
@@ -697,6 +758,16 @@ class KnownEmission(Family):
     def log_prior(self, params: np.ndarray) -> float: return 0.
 
 # %% ../../nbs/engine/emissions.ipynb #1c62ffa2
+def check_some(
+    sequences: Any, # `Sequences`
+) -> None:
+    "Refuse data without a single value."
+    if not len(sequences.values):
+        raise ValueError("sequences: there is not a single observation; nothing can be learned "
+                         "from empty sequences")
+    if not has_value(sequences.values).any():
+        raise ValueError("sequences: not a single observation has a value; nothing can be learned")
+
 def emission_family(
     emission: Any, # `"gaussian"`, `"poisson"`, `"categorical"`, or an emission object, then known
     sequences: Any, # `Sequences`
@@ -705,11 +776,7 @@ def emission_family(
 ) -> Family:
     "The family for an emission given by name or object, bound to the data."
     names = list(FAMILIES)
-    if not len(sequences.values):
-        raise ValueError("sequences: there is not a single observation; nothing can be learned "
-                         "from empty sequences")
-    if not has_value(sequences.values).any():
-        raise ValueError("sequences: not a single observation has a value; nothing can be learned")
+    check_some(sequences)
     if isinstance(emission, str):
         if emission not in FAMILIES:
             raise ValueError(f"emission: {emission!r} is not one of {names}; pass one of these "

@@ -16,12 +16,13 @@ from scipy.special import expit, gammaln, logit, wrightomega
 from .problem import Problem, Theta, log_alpha_prior, slice_step
 from .random import Stream, sweep_rng
 from hmmop_nb.engine.stretches import (
-    Slopes, Stretches, fill_slopes, free_stretches, log_totals, slope_space, surrogate_totals
+    Pile, Slopes, Stretches, add_slopes, fill_slopes, free_stretches, from_pile, log_totals,
+    pile_up, slope_space, surrogate_totals
 )
 
 # %% auto #0
 __all__ = ['LEAST', 'Target', 'Density', 'log_density_and_gradient', 'Move', 'Metric', 'hmc_move', 'Tuning', 'first_tuning',
-           'coordinates', 'log_probabilities', 'Update', 'collapsed_update', 'draw_concentration', 'learns_each_psi',
+           'coordinates', 'log_probabilities', 'Update', 'collapsed_update', 'draw_concentration', 'moves_psi',
            'blank_target', 'with_counts', 'as_log_rows', 'from_log_rows']
 
 # %% ../../nbs/engine/hamiltonian.ipynb #3a9e0952
@@ -31,7 +32,9 @@ class Target(NamedTuple):
     start: np.ndarray # `(S,)` the known start; not used if it is learned
     psi: np.ndarray # `(S,)`; entries that are learned may be anything
     stretches: Stretches # What was counted
+    more: Pile # The same for further groups of sequences, whose `psi` is known
     sparse: bool = False # Whether the concentration of `T` is learned, and may become small
+    shared: bool = False # Whether the learned `psi` is one for all: the first logit
 
 # %% ../../nbs/engine/hamiltonian.ipynb #38087ec8
 TOTAL_SD = .1
@@ -59,7 +62,8 @@ def space_for(z, target):
     "Room for an evaluation at points of this shape."
     S = z.shape[1]
     x, slope, P, C = np.empty((4, S + 1, S))
-    return Space(np.empty(S), x, slope, np.empty(S + 1), P, slope_space(S, target.stretches), C,
+    slopes = slope_space(S, target.stretches, target.more)
+    return Space(np.empty(S), x, slope, np.empty(S + 1), P, slopes, C,
                  np.empty(z.shape))
 
 # %% ../../nbs/engine/hamiltonian.ipynb #bd799983
@@ -90,7 +94,8 @@ def fill_point(z, target, space):
     for s in range(S):
         learned += alpha[S, s]
         psi[s] = target.psi[s]
-        if len(z) > S + 1 and alpha[S + 1, s] > 0: psi[s] = 1 / (1 + np.exp(-z[S + 1, s]))
+        own = 0 if target.shared else s
+        if len(z) > S + 1 and alpha[S + 1, own] > 0: psi[s] = 1 / (1 + np.exp(-z[S + 1, own]))
     lengthen(z, alpha, space)
     for j in range(S): P[S, j] = P[S, j] if learned > 0 else target.start[j]
 
@@ -103,6 +108,8 @@ def fill_density(z, target, space, logs):
     P, C, grad, alpha = space.P, space.C, space.gradient, target.concentrations
     S = len(psi)
     loglik = fill_slopes(P, P[S], psi, target.stretches, slopes, logs)
+    for g in range(len(target.more.psi)):
+        loglik += add_slopes(P, P[S], target.more.psi[g], from_pile(target.more, g), slopes, logs)
     density = loglik
     for i in range(S):
         C[S, i] = P[S, i] * slopes.start[i]
@@ -111,7 +118,7 @@ def fill_density(z, target, space, logs):
         a, b, grad[S + 1, s] = alpha[S + 1, s], alpha[S + 2, s], 0.
         if a == 0: continue
         density -= a * np.log1p(np.exp(-z[S + 1, s])) + b * np.log1p(np.exp(z[S + 1, s]))
-        along = psi[s] * (1 - psi[s]) * slopes.psi[s]
+        along = psi[s] * (1 - psi[s]) * (slopes.psi.sum() if target.shared else slopes.psi[s])
         grad[S + 1, s] = along + a * (1 - psi[s]) - b * psi[s]
     for i in range(S + 1):
         weight = total[i] / TOTAL_SD**2
@@ -246,7 +253,8 @@ def expected_scales(z, target):
     scales = np.where(alpha[:S + 1] > 0, 1 / ((C + 1) * space.slope**2), 0.)
     if len(z) == S + 1: return scales
     a, b = alpha[S + 1:]
-    weight = (C.sum(0) + a + b) * space.psi * (1 - space.psi)
+    visits = np.full(S, C.sum()) if target.shared else C.sum(0)
+    weight = (visits + a + b) * space.psi * (1 - space.psi)
     return np.vstack([scales, np.where(a > 0, 1 / np.where(a > 0, weight, 1.), 0.)])
 
 # %% ../../nbs/engine/hamiltonian.ipynb #40f40f15
@@ -366,12 +374,18 @@ def log_probabilities(
 # %% ../../nbs/engine/hamiltonian.ipynb #1017823a
 def surrogate_error(z, target):
     "Log of the exact density over the surrogate, at a point; 0 if nothing is tied."
-    counted = target.stretches
-    if not len(counted.totals): return 0.
-    space, S = space_for(z, target), len(target.psi)
+    space, S, error = space_for(z, target), len(target.psi), 0.
     fill_point(z, target, space)
-    point = space.P[:S], space.P[S], space.psi
-    return log_totals(*point, counted).sum() - surrogate_totals(*point, counted, space.slopes)
+    for psi, counted in [(space.psi, target.stretches), *groups_of(target.more)]:
+        if not len(counted.totals): continue
+        point = space.P[:S], space.P[S], psi
+        error += log_totals(*point, counted).sum()
+        error -= surrogate_totals(*point, counted, space.slopes)
+    return error
+
+def groups_of(pile):
+    "Omission probabilities and stretches of each group."
+    return [(psi, from_pile(pile, g)) for g, psi in enumerate(pile.psi)]
 
 # %% ../../nbs/engine/hamiltonian.ipynb #c6635d4e
 class Update(NamedTuple):
@@ -403,7 +417,7 @@ def collapsed_update(
     step = float(np.exp(tuning.log_step if warm else tuning.log_step_avg))
     move = hmc_move(z, target, step, tuning.metric, leaps, rng)
     new, corrected, gain = move.z, 1., move.log_likelihood - move.before
-    if new is not z and len(target.stretches.totals):
+    if new is not z and len(target.stretches.totals) + len(target.more.totals):
         if np.isnan(error): error = surrogate_error(z, target)
         better = surrogate_error(new, target)
         corrected = math.exp(min(better - error, 0.)) if better > -np.inf else 0.
@@ -422,19 +436,20 @@ def draw_concentration(
     rng: np.random.Generator, # Where randomness comes from
 ) -> float:
     "Draw the common concentration of the rows, given `T`."
-    S, total = len(log_T), float(log_T.sum())
+    free = log_T > -np.inf # what is impossible does not count
+    size, total = free.sum(1), float(log_T[free].sum())
     def log_density(x):
         if abs(x) >= 50: return -np.inf
         a = np.exp(x)
-        return S * (gammaln(S * a) - S * gammaln(a)) + a * total + log_alpha_prior(a)
+        return (gammaln(size * a) - size * gammaln(a)).sum() + a * total + log_alpha_prior(a)
     return float(np.exp(slice_step(log_density, np.log(alpha), rng, width=.5)))
 
 # %% ../../nbs/engine/hamiltonian.ipynb #45ef26b4
-def learns_each_psi(
+def moves_psi(
     problem: Problem, # What is known
 ) -> bool:
-    "Whether omission probabilities of single states are learned."
-    return problem.learns_psi and not problem.one_psi
+    "Whether unknown omission probabilities move along with `T`."
+    return problem.learns_psi and not (problem.one_psi and problem.places.complete)
 
 def blank_target(
     problem: Problem, # What is known and believed beforehand
@@ -442,23 +457,27 @@ def blank_target(
     "What a Hamiltonian move sees before anything is counted."
     S, learned = problem.n_states, problem.start is None
     rows = [problem.concentrations(1.), problem.start_concentrations if learned else np.zeros(S)]
-    if learns_each_psi(problem):
-        rows += [np.where(problem.unknown, x, 0.) for x in problem.prior.psi]
+    if moves_psi(problem):
+        own = problem.unknown & (np.arange(S) == 0) if problem.one_psi else problem.unknown
+        rows += [np.where(own, x, 0.) for x in problem.prior.psi]
     start = np.zeros(S) if learned else np.array(problem.start)
     nothing = free_stretches(np.zeros((S, S)), np.zeros(S))
-    return Target(np.vstack(rows), start, problem.psi, nothing, problem.sparse)
+    return Target(np.vstack(rows), start, problem.psi, nothing, pile_up(S), problem.sparse,
+                  problem.one_psi)
 
 def with_counts(
     target: Target, # From `blank_target`
     theta: Theta, # The present point
     counted: Stretches, # What the observed states come to
+    more: Pile, # The same for further groups
 ) -> Target:
     "The same with counts, the present concentration if that is learned, and one `psi` for all."
-    target = target._replace(stretches=counted)
+    target = target._replace(stretches=counted, more=more)
     if len(target.concentrations) == len(theta.psi) + 1: target = target._replace(psi=theta.psi)
     if np.isnan(theta.concentration): return target
     concentrations = target.concentrations.copy()
-    concentrations[:len(target.psi)] = theta.concentration
+    rows = concentrations[:len(target.psi)]
+    rows[rows > 0] = theta.concentration
     return target._replace(concentrations=concentrations)
 
 # %% ../../nbs/engine/hamiltonian.ipynb #a56ff277
@@ -470,8 +489,9 @@ def as_log_rows(
     rows = np.vstack([theta.T, theta.start])
     may_be = np.vstack([problem.allowed, problem.allowed_start | (problem.start is not None)])
     log_rows = np.where(may_be, np.log(np.maximum(rows, LEAST)), -np.inf)
-    if not learns_each_psi(problem): return log_rows
-    return np.vstack([log_rows, np.where(problem.unknown, logit(theta.psi), 0.)])
+    if not moves_psi(problem): return log_rows
+    own = problem.unknown & (np.arange(len(rows) - 1) == 0) if problem.one_psi else problem.unknown
+    return np.vstack([log_rows, np.where(own, logit(theta.psi), 0.)])
 
 def from_log_rows(
     problem: Problem, # What is known
@@ -484,7 +504,8 @@ def from_log_rows(
     T = np.exp(log_rows[:S])
     theta = theta._replace(T=T / T.sum(1, keepdims=True))
     if problem.start is None: theta = theta._replace(start=np.exp(log_rows[S]))
-    if learns_each_psi(problem):
-        theta = theta._replace(psi=np.where(problem.unknown, expit(log_rows[-1]), problem.psi))
+    if moves_psi(problem):
+        logits = np.full(S, log_rows[-1, 0]) if problem.one_psi else log_rows[-1]
+        theta = theta._replace(psi=np.where(problem.unknown, expit(logits), problem.psi))
     if not problem.sparse: return theta
     return theta._replace(concentration=draw_concentration(log_rows[:S], theta.concentration, rng))

@@ -20,9 +20,9 @@ from .random import Stream, uniforms
 from ..transforms import thin, thin_start
 
 # %% auto #0
-__all__ = ['ROOM', 'NOWHERE', 'lowest', 'highest', 'Walk', 'as_walk', 'Densities', 'scaled_densities', 'scaled_logs',
-           'lattice_loglik', 'Match', 'draw_matches', 'Expected', 'expected_matches', 'place_marginals', 'LogWalk',
-           'log_walk', 'Best', 'best_matches', 'expect_in_logs', 'match_in_logs', 'explain_impossible']
+__all__ = ['ROOM', 'NOWHERE', 'lowest', 'highest', 'Bands', 'window_bands', 'Walk', 'as_walk', 'Densities', 'scaled_densities',
+           'scaled_logs', 'lattice_loglik', 'Match', 'draw_matches', 'Expected', 'expected_matches', 'place_marginals',
+           'LogWalk', 'log_walk', 'Best', 'best_matches', 'expect_in_logs', 'match_in_logs', 'explain_impossible']
 
 # %% ../../nbs/engine/lattice.ipynb #7b7801b5
 @njit(cache=True, inline="always")
@@ -42,6 +42,46 @@ def highest(
     "Most observations that may have been placed after step `t`."
     return K if K < t + 1 else t + 1
 
+# %% ../../nbs/engine/lattice.ipynb #3399750b
+class Bands(NamedTuple):
+    "How many observations may have been placed after each step, steps of all sequences end to end."
+    begins: np.ndarray # `(n_sequences + 1,)`: where the steps of each sequence begin
+    low: np.ndarray # `(n,)`: fewest; all of them at the last step of a sequence
+    high: np.ndarray # `(n,)`: most
+
+def window_bands(
+    offsets: np.ndarray, # Where each sequence begins
+    n_steps: np.ndarray, # Latent length of each sequence
+    earliest: np.ndarray, # First possible step of each observation, strictly increasing
+    latest: np.ndarray, # Last possible step of each observation, strictly increasing
+) -> Bands:
+    "The band of each sequence, given tight windows for its observations."
+    offsets, n_steps = np.asarray(offsets, np.int64), np.asarray(n_steps, np.int64)
+    earliest, latest = np.asarray(earliest, np.int64), np.asarray(latest, np.int64)
+    begins = np.r_[0, np.cumsum(n_steps)]
+    owner = np.repeat(np.arange(len(n_steps)), np.diff(offsets))
+    check_windows(offsets, n_steps[owner], earliest, latest)
+    marks = np.zeros((2, begins[-1]), np.int64)
+    marks[0, begins[owner] + latest] = 1
+    marks[1, begins[owner] + earliest] = 1
+    low, high = np.cumsum(marks, axis=1) - np.repeat(offsets[:-1], n_steps)
+    return Bands(begins, low, high)
+
+# %% ../../nbs/engine/lattice.ipynb #c620ae36
+def check_windows(offsets, n_steps, earliest, latest):
+    "Refuse windows that are not tight; `n_steps` is that of each observation's sequence."
+    inner = np.ones(len(earliest), bool)
+    inner[offsets[:-1][np.diff(offsets) > 0]] = False # nothing comes before the first of a list
+    bad = (earliest < 0) | (latest >= n_steps) | (earliest > latest)
+    for bound in (earliest, latest): bad |= inner & (np.diff(bound, prepend=-1) <= 0)
+    if not bad.any(): return
+    at = int(np.argmax(bad))
+    i = int(np.searchsorted(offsets, at, side="right")) - 1
+    raise ValueError(
+        f"earliest, latest: the window {earliest[at]} to {latest[at]} of observation "
+        f"{at - offsets[i]} of sequence {i} is not tight; windows must lie in the walk, hold a "
+        "step, and begin and end later than those before them")
+
 # %% ../../nbs/engine/lattice.ipynb #27a7c91c
 RESCALE = 8 # steps between two rescalings
 CAP = 1e30 # no column outweighs its left neighbour by more
@@ -53,24 +93,32 @@ def padded(width):
 
 # %% ../../nbs/engine/lattice.ipynb #beef331c
 @njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def mix(M, rows, width, out):
-    "`out[s, 1 + j] = sum over i of M[i, s] * rows[i, j]`, with zeros on both sides."
-    S, single = len(M), len(M) % 5
+def mix(M, rows, at, width, out):
+    "`out[s, 1 + j] = sum over i of M[i, s] * rows[i, at + j]`, with zeros on both sides."
+    S, single, one, a = np.uint64(len(M)), len(M) % 5, np.uint64(1), np.uint64(at)
+    end, far = np.uint64(width), np.uint64(width + 10)
     for s in range(S):
-        o = out[s]
-        for j in range(width + 10): o[j] = 0.
-    for i in range(single):
-        r = rows[i]
+        out[s, np.uint64(0)] = 0.
+        for j in range(one if single else one + end, far): out[s, j] = 0.
+    for i in range(np.uint64(single)):
         for s in range(S):
-            o, c = out[s], M[i, s]
-            for j in range(width): o[j + 1] += c * r[j]
-    for i in range(single, S, 5):
-        r0, r1, r2, r3, r4 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3], rows[i + 4]
+            c = M[i, s]
+            for j in range(end): out[s, one + j] += c * rows[i, a + j]
+    for g in range(single, len(M), 5):
+        i, i1, i2 = np.uint64(g), np.uint64(g + 1), np.uint64(g + 2)
+        i3, i4 = np.uint64(g + 3), np.uint64(g + 4)
         for s in range(S):
-            o = out[s]
-            c0, c1, c2, c3, c4 = M[i, s], M[i + 1, s], M[i + 2, s], M[i + 3, s], M[i + 4, s]
-            for j in range(width):
-                o[j + 1] += (c0 * r0[j] + c1 * r1[j]) + (c2 * r2[j] + c3 * r3[j]) + c4 * r4[j]
+            c0, c1, c2, c3, c4 = M[i, s], M[i1, s], M[i2, s], M[i3, s], M[i4, s]
+            if g > 0:
+                for j in range(end):
+                    out[s, one + j] += ((c0 * rows[i, a + j] + c1 * rows[i1, a + j])
+                                        + (c2 * rows[i2, a + j] + c3 * rows[i3, a + j])
+                                        + c4 * rows[i4, a + j])
+            else:
+                for j in range(end):
+                    out[s, one + j] = ((c0 * rows[i, a + j] + c1 * rows[i1, a + j])
+                                       + (c2 * rows[i2, a + j] + c3 * rows[i3, a + j])
+                                       + c4 * rows[i4, a + j])
 
 # %% ../../nbs/engine/lattice.ipynb #04b3e0d5
 class Walk(NamedTuple):
@@ -93,7 +141,7 @@ def as_walk(
 @njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
 def arrive(prev, v, t, width, start, T):
     "`v[s, 1 + j]`: weight of arriving in `s` at step `t`, for the columns of slice `t - 1`."
-    if t > 0: mix(T, prev, (width + 7) // 8 * 8, v)
+    if t > 0: mix(T, prev, 0, (width + 7) // 8 * 8, v)
     else:
         for s in range(len(start)):
             for j in range(18): v[s, j] = start[s] if j == 1 else 0.
@@ -106,9 +154,11 @@ def step_slice(prev, here, v, t, d, lo, kept, width, psi, seen):
     for j in range(width):
         ratio[j] = prev[S, d + j] if t > 0 and j < kept else 1.
         factor[j] = 1.
-    for s in range(S): # one view of v: fewer overlaps for the compiler to rule out
-        near, row, out, p = v[s, d:], seen[s, lo:], here[s], psi[s]
-        for j in range(width): out[j] = p * near[j + 1] + row[j] * (ratio[j] * near[j])
+    one, off, k, r = np.uint64(1), np.uint64(d), np.uint64(lo), np.uint64(S)
+    for s in range(np.uint64(S)):
+        p = psi[s]
+        for j in range(np.uint64(width)):
+            here[s, j] = p * v[s, off + one + j] + seen[s, k + j] * (here[r, j] * v[s, off + j])
 
 # %% ../../nbs/engine/lattice.ipynb #b2c5df92
 @njit(cache=True, inline="always", error_model="numpy")
@@ -137,13 +187,15 @@ def rescale(here, lo, width, logs, watch):
         for j in range(width): row[j] *= factor[j]
 
 @njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def advance(prev, here, v, logs, watch, t, N, K, start, T, psi, seen):
+def advance(prev, here, v, logs, watch, t, low, high, K, start, T, psi, seen):
     "Slice `t` from the one before, rescaled if it is due."
-    lo, was, width, before = lowest(t, N, K), lowest(t - 1, N, K), highest(t, K), highest(t - 1, K)
-    width, before = width - lo + 1, before - was + 1
+    lo, was, hi = low[t + 1], low[t], high[t + 1]
+    width, before = hi - lo + 1, high[t] - was + 1
     arrive(prev, v, t, before, start, T)
     step_slice(prev, here, v, t, lo - was, lo, before - lo + was, padded(width), psi, seen)
-    if t < K: logs[t + 1] = logs[t]
+    if hi > high[t]: logs[hi] = logs[hi - 1]
+    elif hi < K and width < padded(width):
+        for s in range(len(psi)): here[s, width] = 0.
     if t % RESCALE == RESCALE - 1: rescale(here, lo, width, logs, watch)
 
 # %% ../../nbs/engine/lattice.ipynb #ffe9de59
@@ -156,34 +208,274 @@ class LatticeSpace(NamedTuple):
     "Space for the lattice of one sequence."
     slices: np.ndarray # `(M + 1, S + 2, width)`: the mark before a segment, then its slices
     marks: np.ndarray # `(segments, S + 2, width)`: the last slice before each segment
-    v: np.ndarray # `(S, width + 24)`
+    v: np.ndarray # `(1, S, width + 16)`, or one for each slice if they are to be kept
     logs: np.ndarray # `(K + 2,)`
     seen: np.ndarray # `(S, K + 17)`
     watch: np.ndarray # `(2,)`, the smallest sum of a column and the largest ratio
+    low: np.ndarray # `(N + 1,)`, the band from one step before the walk on
+    high: np.ndarray # `(N + 1,)`
 
-def lattice_space(S, N, K, width, room):
+def lattice_space(S, N, K, width, room, keep_v):
     "Space for up to `N` steps, `K` observations and `width` columns; all slices if there is room."
     M = N if N * (S + 2) * width * 8 <= room else int(np.ceil(np.sqrt(N)))
     slices, marks = np.zeros((M + 1, S + 2, width)), np.zeros((-(-N // M), S + 2, width))
-    v, seen = np.zeros((S, width + 24)), np.zeros((S, K + 17))
-    return LatticeSpace(slices, marks, v, np.zeros(K + 2), seen, np.ones(2))
+    v, band = np.zeros((M if keep_v else 1, S, width + 16)), np.zeros((2, N + 1), np.int64)
+    return LatticeSpace(slices, marks, v, np.zeros(K + 2), np.zeros((S, K + 17)), np.ones(2), *band)
 
-def block_sizes(offsets, n_steps):
+# %% ../../nbs/engine/lattice.ipynb #8b426e47
+class Lists(NamedTuple):
+    "Lists and what is known about each, as the kernels want it."
+    b: np.ndarray # `(n, S)` densities, or their logarithms
+    offsets: np.ndarray # Where each sequence begins
+    n_steps: np.ndarray # Latent length of each sequence
+    bands: Bands # Bands of the sequences that have one
+    ends: np.ndarray # `(n_sequences, S)` weights of the last state, or their logarithms
+    least: np.ndarray # `(n_sequences,)`: log-likelihood below which a band may be too narrow
+
+def as_lists(b, offsets, n_steps, bands, ends, no_end=1.):
+    "Lists and what is known about each, as the kernels want it; `no_end` is the usual weight."
+    b, offsets = writeable(np.asarray(b)), writeable(offsets, np.int64)
+    n_steps, S = writeable(n_steps, np.int64), b.shape[1]
+    if bands is None: bands = np.zeros(len(n_steps) + 1, np.int64), np.zeros(0), np.zeros(0)
+    bands = Bands(*(writeable(x, np.int64) for x in bands))
+    if ends is None: ends = np.full((len(n_steps), S), no_end)
+    return Lists(b, offsets, n_steps, bands, writeable(ends), np.full(len(n_steps), -np.inf))
+
+def one_list(log_b, N, band, ends):
+    "One sequence and what is known about it, in logarithms."
+    ends = None if ends is None else np.asarray(ends)[None]
+    return as_lists(log_b, [0, len(log_b)], [N], band, ends, no_end=0.)
+
+@njit(cache=True, inline="always")
+def fill_band(bands, i, N, K, low, high):
+    "The band of sequence `i`, from one step before the walk on."
+    begin, own = bands.begins[i], bands.begins[i + 1] > bands.begins[i]
+    low[0] = high[0] = 0
+    for t in range(N):
+        low[t + 1] = bands.low[begin + t] if own else lowest(t, N, K)
+        high[t + 1] = bands.high[begin + t] if own else highest(t, K)
+
+# %% ../../nbs/engine/lattice.ipynb #f3ba4fb2
+def band_widths(lists):
+    "The largest number of columns of a slice of each sequence."
+    K = np.diff(lists.offsets)
+    width, begins = np.minimum(K, lists.n_steps - K) + 1, lists.bands.begins
+    own = np.flatnonzero(np.diff(begins))
+    columns = lists.bands.high - lists.bands.low + 1
+    if len(own): width[own] = np.maximum.reduceat(columns, begins[own])
+    return width
+
+def block_sizes(lists):
     "The largest length, number of observations and width of a slice in each block, `(3, blocks)`."
-    K = np.diff(offsets)
-    width = (np.minimum(K, n_steps - K) + 8) // 8 * 8
-    begins = np.arange(0, len(n_steps), PER_BLOCK)
-    return np.maximum.reduceat(np.array([np.maximum(n_steps, 1), K, width]), begins, axis=1)
+    K, width = np.diff(lists.offsets), (band_widths(lists) + 7) // 8 * 8
+    begins = np.arange(0, len(K), PER_BLOCK)
+    return np.maximum.reduceat(np.array([np.maximum(lists.n_steps, 1), K, width]), begins, axis=1)
 
-def spaces(share, shares, offsets, n_steps, S, room):
+def spaces(share, shares, lists, room, keep_v=False):
     "Space for all blocks of a share if there is room for it, else for one after the other."
-    if share * PER_BLOCK >= len(n_steps): return
-    sizes = block_sizes(offsets, n_steps)[:, share::shares]
+    if share * PER_BLOCK >= len(lists.n_steps): return
+    sizes, S = block_sizes(lists)[:, share::shares], lists.b.shape[1]
     N, K, width = (int(x) for x in sizes.max(1))
-    if N * (S + 2) * width * 8 <= room: yield share, shares, lattice_space(S, N, K, width, room)
+    if N * (S + 2) * width * 8 <= room:
+        yield share, shares, lattice_space(S, N, K, width, room, keep_v)
     else:
         for c, size in enumerate(sizes.T):
-            yield share + c * shares, len(n_steps), lattice_space(S, *(int(x) for x in size), room)
+            space = lattice_space(S, *(int(x) for x in size), room, keep_v)
+            yield share + c * shares, len(lists.n_steps), space
+
+# %% ../../nbs/engine/lattice.ipynb #ad0e745d
+LONG = 2**19 # cells of a band from which on a narrower one is looked for
+CUT = 1e-12 # share of the weight that may be cut off
+TILTS = 10 # on each side of the best one
+FLOOR = 1e-300 # added to messages: they may be too large, never too small
+
+class Tilted(NamedTuple):
+    "The chain of free length in which an omitted visit counts `exp(tilt)`."
+    tilt: float
+    start: np.ndarray # `(S,)`, law of the first observed state
+    R: np.ndarray # `(S, S)`
+    end: np.ndarray # `(S,)`, weight of all that follows the last observation
+
+def tilt_limit(walk):
+    "The tilt from which on the sums over omitted visits diverge."
+    return -np.log(max(np.abs(np.linalg.eigvals(walk.T * walk.psi)).max(), 1e-12))
+
+def tilted(walk, ends, tilt):
+    "A chain of free length."
+    one, keep, weight = np.eye(len(walk.psi)), 1 - walk.psi, np.exp(tilt) * walk.psi
+    F = np.linalg.inv(one - walk.T * weight)
+    start = np.linalg.solve((one - weight[:, None] * walk.T).T, walk.start) * keep
+    return Tilted(tilt, start, F @ (walk.T * keep), F @ ends)
+
+# %% ../../nbs/engine/lattice.ipynb #02c776d8
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def free_forward(b, start, R, end, messages, logs):
+    "Messages with sum one and the logs of what they stand for, if asked for; the log-likelihood."
+    S, scale = len(start), 0.
+    here, before, keep = np.zeros(S), np.zeros(S), len(messages) > 0
+    for k in range(len(b)):
+        for j in range(S): here[j] = start[j] if k == 0 else 0.
+        if k > 0:
+            for i in range(S):
+                for j in range(S): here[j] += before[i] * R[i, j]
+        total = 0.
+        for j in range(S):
+            here[j] = here[j] * b[k, j] + FLOOR
+            total += here[j]
+        scale += np.log(total)
+        for j in range(S): before[j] = here[j] / total
+        if keep: messages[k], logs[k] = before, scale
+    return scale + np.log(before @ end)
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def free_backward(b, k, RT, message, after):
+    "Message before observation `k` from the one after it, with sum one; the log of its sum."
+    S, total = len(message), 0.
+    for j in range(S): after[j] = FLOOR
+    for j in range(S):
+        x = b[k, j] * message[j]
+        for i in range(S): after[i] += x * RT[j, i]
+    for i in range(S): total += after[i]
+    for i in range(S): message[i] = after[i] / total
+    return np.log(total)
+
+# %% ../../nbs/engine/lattice.ipynb #53f24de6
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def tails(b, tilts, power, RT, ends, messages, logs, omitted, log_cut, earliest, latest):
+    "Windows outside which no tail has more than the weight `exp(log_cut)`."
+    n, K, middle = len(tilts), len(b), len(tilts) // 2
+    message, scale, after = ends.copy(), np.zeros(n), np.zeros(b.shape[1])
+    for k in range(K - 1, -1, -1):
+        least, most = -1., omitted + 1. # the windows lie between these
+        for g in range(n):
+            if k < K - 1: scale[g] += free_backward(b, k + 1, RT[g], message[g], after)
+        for g in range(n):
+            for h in range(n):
+                if (g - middle) * (h - middle) > 0 or abs(power[g] + power[h]) > 1: continue
+                total = 0.
+                for s in range(b.shape[1]): total += messages[g, k, s] * message[h, s]
+                weight = np.log(total) + logs[g, k] + scale[h]
+                x = (log_cut + omitted * tilts[h] - weight) / (tilts[h] - tilts[g])
+                if g < h: least = max(least, np.floor(x))
+                else: most = min(most, np.ceil(x))
+        earliest[k], latest[k] = k + np.int64(least) + 1, k + np.int64(most) - 1
+
+def best_tilt(b, N, walk, ends, rounds=40):
+    "The tilt at which the free chain omits `N - K` visits, a guess of log L, and the variance."
+    K, limit, nothing = len(b), tilt_limit(walk), (np.zeros((0, 0)), np.zeros(0))
+    def height(tilt):
+        chain = tilted(walk, ends, tilt)
+        return free_forward(b, chain.start, chain.R, chain.end, *nothing) - tilt * (N - K)
+    low, high = -np.inf, limit
+    tilt = limit + np.log((N - K) / (N + 1.)) # right if psi is constant
+    for _ in range(rounds): # Newton's method, kept between what is too low and too high
+        h = .02 * (limit - tilt)
+        down, here, up = height(tilt - h), height(tilt), height(tilt + h)
+        slope, variance = (up - down) / (2 * h), (up - 2 * here + down) / h**2
+        if not variance > 0 or abs(slope) < .1 * np.sqrt(variance): break
+        if slope < 0: low = tilt
+        else: high = tilt
+        lower, upper = max(.5 * (low + tilt), tilt - 1.), .5 * (tilt + high)
+        tilt = np.clip(tilt - slope / variance, lower, upper)
+    return tilt, here - .5 * np.log(2 * np.pi * max(variance, 1.)), variance
+
+# %% ../../nbs/engine/lattice.ipynb #dfcccf8a
+def narrow_windows(b, N, walk, ends, log_L=None):
+    "Windows that hold all but the weight `C`, and log C; `None` if there are no such."
+    K, limit = len(b), tilt_limit(walk)
+    tilt, guess, variance = best_tilt(b, N, walk, ends)
+    log_C = np.log(CUT / 10) + (guess if log_L is None else log_L)
+    log_cut = log_C - np.log(2 * K)
+    if not np.isfinite(log_cut + variance): return None
+    unit = np.sqrt(2 * max(guess - log_cut, 1.) / max(variance, 1.))
+    power = np.arange(1 - TILTS // 2, TILTS // 2 + 1)
+    offs = unit * 1.7**power
+    above = limit - (limit - tilt) * np.exp(-offs / (limit - tilt)) # near the limit, not beyond it
+    chains = [tilted(walk, ends, x) for x in (*(tilt - offs)[::-1], tilt, *above)]
+    messages, logs = np.zeros((len(chains), *b.shape)), np.zeros((len(chains), K))
+    for chain, own, scale in zip(chains, messages, logs):
+        free_forward(b, chain.start, chain.R, chain.end, own, scale)
+    tilts, _, R, last = (np.array(x) for x in zip(*chains))
+    power, RT = np.r_[power[::-1], -TILTS // 2, power], np.ascontiguousarray(R.transpose(0, 2, 1))
+    earliest, latest, k = np.empty(K, np.int64), np.empty(K, np.int64), np.arange(K)
+    tails(b, tilts, power, RT, last, messages, logs, float(N - K), log_cut, earliest, latest)
+    earliest = np.maximum.accumulate(np.maximum(earliest - k, 0)) + k
+    latest = np.minimum.accumulate(np.minimum(latest - k, N - K)[::-1])[::-1] + k
+    return (earliest, latest, log_C) if (earliest <= latest).all() else None
+
+# %% ../../nbs/engine/lattice.ipynb #abd83639
+@njit(cache=True)
+def fill_bands(bands, i, N, K, low, high):
+    "`fill_band`, for use outside of kernels."
+    fill_band(bands, i, N, K, low, high)
+
+def band_of(lists, i):
+    "Low and high of sequence `i`."
+    N, K = lists.n_steps[i], lists.offsets[i + 1] - lists.offsets[i]
+    low, high = np.empty(N + 1, np.int64), np.empty(N + 1, np.int64)
+    fill_bands(lists.bands, i, N, K, low, high)
+    return low[1:], high[1:]
+
+def narrow_band(lists, i, walk, log_L=None):
+    "Band of sequence `i` that holds nearly all of its weight, and log C; `None`: as it is."
+    own, N, (low, high) = slice(*lists.offsets[i:i + 2]), lists.n_steps[i], band_of(lists, i)
+    if (high - low).sum() < LONG: return None # what is known has made it narrow
+    found = narrow_windows(lists.b[own], int(N), walk, lists.ends[i], log_L)
+    if found is None: return None
+    band = window_bands([0, own.stop - own.start], [N], *found[:2])
+    low, high = np.maximum(low, band.low), np.minimum(high, band.high)
+    return (low, high, found[2]) if (low <= high).all() else None
+
+# %% ../../nbs/engine/lattice.ipynb #dc67e1a2
+def narrow_share(share, shares, lists, walk, long, out):
+    "Narrower bands of every `shares`-th long walk."
+    for i in long[share::shares]: out[i] = narrow_band(lists, i, walk)
+
+def narrowed(lists, walk):
+    "Lists with narrower bands where walks are long."
+    K = np.diff(lists.offsets)
+    long = np.flatnonzero(K * (lists.n_steps - K) >= LONG)
+    if not len(long): return lists
+    found = {}
+    in_shares(narrow_share, lists, walk, long, found, most=len(long))
+    return put_bands(lists, {i: band for i, band in found.items() if band is not None})
+
+def put_bands(lists, found):
+    "Lists with other bands for some sequences: low, high and log C of each, by number."
+    begins, least = lists.bands.begins, lists.least.copy()
+    bands = [[x[a:z] for x in lists.bands[1:]] for a, z in zip(begins, begins[1:])]
+    for i, (low, high, log_C) in found.items():
+        bands[i], least[i] = (low, high), log_C - np.log(CUT)
+    low, high = (np.concatenate(x) for x in zip(*bands))
+    begins = np.cumsum([0, *(len(own[0]) for own in bands)])
+    return lists._replace(bands=Bands(begins, low, high), least=least)
+
+def too_narrow(lists, log_likelihood):
+    "Sequences whose band may have cut off too much."
+    return np.flatnonzero((lists.least > -np.inf) & ~(log_likelihood >= lists.least))
+
+# %% ../../nbs/engine/lattice.ipynb #193b6439
+def widened(lists, i, walk, log_L):
+    "Sequence `i` alone in a band that is wide enough, given the result of one that is not."
+    band = narrow_band(lists, i, walk, log_L) if np.isfinite(log_L) else None
+    low, high = band_of(lists, i) if band is None else band[:2]
+    own = slice(*lists.offsets[i:i + 2])
+    return as_lists(lists.b[own], [0, own.stop - own.start], lists.n_steps[i:i + 1],
+                    Bands([0, len(low)], low, high), lists.ends[i:i + 1])
+
+def all_widened(given, lists, walk, log_likelihood):
+    "Lists in which every band that was too narrow is wide enough."
+    found = {}
+    for i in too_narrow(lists, log_likelihood):
+        _, low, high = widened(given, i, walk, log_likelihood[i]).bands
+        found[i] = low, high, -np.inf
+    return put_bands(lists, found)
+
+def part_of(b, own):
+    "A part of some densities that remembers what it was made of, if they do."
+    part, source = b[own], getattr(b, "source", None)
+    if source is not None: part.source = source[0], source[1][own]
+    return part
 
 # %% ../../nbs/engine/lattice.ipynb #4946e786
 @njit(cache=True, inline="always", error_model="numpy")
@@ -193,9 +485,10 @@ def copy_slice(a, b):
         for j in range(a.shape[1]): b[r, j] = a[r, j]
 
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
-def advance_alone(prev, here, v, logs, watch, t, N, K, walk, seen):
+def advance_alone(prev, here, v, t, K, walk, space):
     "`advance`, for kernels that do it in more than one place."
-    advance(prev, here, v, logs, watch, t, N, K, walk.start, walk.T, walk.psi, seen)
+    advance(prev, here, v, space.logs, space.watch, t, space.low, space.high, K, walk.start,
+            walk.T, walk.psi, space.seen)
 
 @njit(cache=True, inline="always", error_model="numpy")
 def fill_segment(space, g, N, K, walk):
@@ -204,31 +497,38 @@ def fill_segment(space, g, N, K, walk):
     if g > 0: copy_slice(space.marks[g], slices[0])
     for t in range(g * M, min(N, (g + 1) * M)):
         j = t - g * M
-        advance_alone(slices[j], slices[j + 1], space.v, space.logs, space.watch, t, N, K, walk,
-                      space.seen)
+        v = space.v[j if len(space.v) > 1 else 0]
+        advance_alone(slices[j], slices[j + 1], v, t, K, walk, space)
 
 @njit(cache=True, inline="always", error_model="numpy")
-def column_sum(last, S):
-    "Sum of the only column of the last slice."
+def column_sum(last, ends):
+    "Sum of the only column of the last slice, weighted by what follows."
     total = 0.
-    for s in range(S): total += last[s, 0]
+    for s in range(len(ends)): total += ends[s] * last[s, 0]
     return total
 
 # %% ../../nbs/engine/lattice.ipynb #61e66ba3
 @njit(cache=True, inline="always", error_model="numpy")
-def lattice_forward(space, b, N, walk):
-    "Run the lattice forward over one sequence; its log-likelihood."
-    S, K, M = len(walk.psi), len(b), len(space.slices) - 1
-    if N == 0: return 0.
-    for s in range(S):
-        space.seen[s, 0] = 0.
-        for k in range(K): space.seen[s, k + 1] = (1 - walk.psi[s]) * b[k, s]
+def weigh_seen(b, first, K, psi, seen):
+    "`seen[s, k + 1]`: weight of seeing observation `k` of one sequence in state `s`."
+    for s in range(len(psi)):
+        seen[s, 0] = 0.
+        for k in range(K): seen[s, k + 1] = (1 - psi[s]) * b[first + k, s]
+
+@njit(cache=True, inline="always", error_model="numpy")
+def lattice_forward(space, lists, i, walk):
+    "Run the lattice forward over sequence `i`; the log-likelihood, and its part beside the scale."
+    first, N, M = lists.offsets[i], lists.n_steps[i], len(space.slices) - 1
+    K, segments = lists.offsets[i + 1] - first, (N + M - 1) // M
+    if N == 0: return 0., 1.
+    fill_band(lists.bands, i, N, K, space.low, space.high)
+    weigh_seen(lists.b, first, K, walk.psi, space.seen)
     space.logs[0] = 0.
-    segments = (N + M - 1) // M
     for g in range(segments):
         fill_segment(space, g, N, K, walk)
         if g + 1 < segments: copy_slice(space.slices[M], space.marks[g + 1])
-    return np.log(column_sum(space.slices[(N - 1) % M + 1], S)) + space.logs[K]
+    total = column_sum(space.slices[(N - 1) % M + 1], lists.ends[i])
+    return np.log(total) + space.logs[K], total
 
 # %% ../../nbs/engine/lattice.ipynb #f8946cdf
 class Densities(np.ndarray):
@@ -259,22 +559,17 @@ def scaled_logs(
     return logs - top[:, None]
 
 # %% ../../nbs/engine/lattice.ipynb #b4aae0c3
-def lattice_data(b, offsets, n_steps):
-    "Densities, offsets and lengths as the kernels want them."
-    b, offsets = writeable(np.asarray(b)), writeable(offsets, np.int64)
-    return b, offsets, writeable(n_steps, np.int64)
-
 @njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def lattice_loglik_blocks(share, shares, b, offsets, n_steps, walk, space, out):
+def lattice_loglik_blocks(share, shares, lists, walk, space, out):
     "Log-likelihoods of every `shares`-th block of sequences."
-    for first in range(share * PER_BLOCK, len(n_steps), shares * PER_BLOCK):
-        for i in range(first, min(len(n_steps), first + PER_BLOCK)):
-            out[i] = lattice_forward(space, b[offsets[i]:offsets[i + 1]], n_steps[i], walk)
+    for first in range(share * PER_BLOCK, len(out), shares * PER_BLOCK):
+        for i in range(first, min(len(out), first + PER_BLOCK)):
+            out[i] = lattice_forward(space, lists, i, walk)[0]
 
-def lattice_loglik_share(share, shares, b, offsets, n_steps, walk, room, out):
+def lattice_loglik_share(share, shares, lists, walk, room, out):
     "The same in space of its own."
-    for begin, step, space in spaces(share, shares, offsets, n_steps, len(walk.psi), room):
-        lattice_loglik_blocks(begin, step, b, offsets, n_steps, walk, space, out)
+    for begin, step, space in spaces(share, shares, lists, room):
+        lattice_loglik_blocks(begin, step, lists, walk, space, out)
 
 # %% ../../nbs/engine/lattice.ipynb #f90b4b23
 def lattice_loglik(
@@ -283,11 +578,16 @@ def lattice_loglik(
     n_steps: np.ndarray, # Latent length of each sequence
     walk: Walk, # From `as_walk`
     room: int = ROOM, # Bytes of slices to keep
+    *,
+    bands: Bands | None = None, # From `window_bands`, where more is known of the places
+    ends: np.ndarray | None = None, # `(n_sequences, S)` weights of the last states, the largest 1
 ) -> np.ndarray: # `(n_sequences,)`, without the logs of `scaled_densities`
     "Log-likelihood of each sequence given its length, walks and placements summed out."
-    data = lattice_data(b, offsets, n_steps)
-    out = np.empty(len(n_steps))
-    in_shares(lattice_loglik_share, *data, walk, room, out)
+    given, out = as_lists(b, offsets, n_steps, bands, ends), np.empty(len(n_steps))
+    lists = narrowed(given, walk)
+    in_shares(lattice_loglik_share, lists, walk, room, out)
+    for i in too_narrow(lists, out):
+        lattice_loglik_share(0, 1, widened(given, i, walk, out[i]), walk, room, out[i:i + 1])
     return out
 
 # %% ../../nbs/engine/lattice.ipynb #4665fd02
@@ -303,9 +603,9 @@ def pick(weights, rows, j, total, u):
     return last
 
 @njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def draw_cell_before(prev, t, N, K, s, k, TT, psi, seen, u, w):
-    "Whether step `t` was seen, and the state before it."
-    S, lo, hi, stay, left = len(psi), lowest(t - 1, N, K), highest(t - 1, K), 0., 0.
+def draw_cell_before(prev, lo, hi, s, k, TT, psi, seen, u, w):
+    "Whether a step was seen, and the state before it; the slice before has columns `lo` to `hi`."
+    S, stay, left = len(psi), 0., 0.
     j = k - lo
     if k <= hi and j > 0:
         for i in range(S):
@@ -323,14 +623,7 @@ def draw_cell_before(prev, t, N, K, s, k, TT, psi, seen, u, w):
 
 # %% ../../nbs/engine/lattice.ipynb #05e9c0a5
 @njit(cache=True, inline="always", error_model="numpy")
-def weigh_seen(b, first, K, psi, seen):
-    "`seen[s, k + 1]`: weight of seeing observation `k` of one sequence in state `s`."
-    for s in range(len(psi)):
-        seen[s, 0] = 0.
-        for k in range(K): seen[s, k + 1] = (1 - psi[s]) * b[first + k, s]
-
-@njit(cache=True, inline="always", error_model="numpy")
-def back_segment(slices, seen, begin, end, N, K, s, k, total, walk, ones, draw, i, q, tally,
+def back_segment(slices, seen, low, high, begin, end, N, s, k, total, walk, ends, draw, i, q, tally,
                  labels, places, states):
     "Draw cells `end` to `begin` of sequence `i`; the state and the number of observations before."
     u, w = 0., 0.
@@ -338,10 +631,11 @@ def back_segment(slices, seen, begin, end, N, K, s, k, total, walk, ones, draw, 
         prev, before, observed = slices[t - begin], s, k > 0
         if t > 0: u, w = uniforms(draw.key, draw.stream, draw.sweep, i, t)
         if t == N: # the last state
-            s = pick(ones, prev, 0, total, u)
+            s = pick(ends, prev, 0, total, u)
             continue
         if t > 0:
-            observed, before = draw_cell_before(prev, t, N, K, s, k, walk.TT, walk.psi, seen, u, w)
+            observed, before = draw_cell_before(prev, low[t], high[t], s, k, walk.TT, walk.psi,
+                                                seen, u, w)
             tally.transitions[q, before, s] += 1
         else: tally.first[q, s] += 1
         if observed:
@@ -362,12 +656,13 @@ def can_trust(loglik, total, watch, least_T, sure):
 
 # %% ../../nbs/engine/lattice.ipynb #ed6c0c1c
 @njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def draw_blocks(share, shares, b, offsets, n_steps, begins, walk, ones, least_T, sure, draw, space,
-                tally, labels, places, states, log_likelihood, fine):
+def draw_blocks(share, shares, lists, begins, walk, least_T, sure, draw, number, space, tally,
+                labels, places, states, log_likelihood, fine):
     "Draw walks and placements of the sequences of every `shares`-th block that are not yet `fine`."
     start, T, _, psi = walk
-    slices, marks, v, logs, seen, watch = space
-    S, M, n = len(psi), len(slices) - 1, len(n_steps)
+    b, offsets, n_steps, bands, ends, least = lists
+    slices, marks, kept_v, logs, seen, watch, low, high = space
+    M, n, v = len(slices) - 1, len(n_steps), kept_v[0]
     for q in range(share, len(tally.first), shares):
         for i in range(q * PER_BLOCK, (q + 1) * PER_BLOCK if (q + 1) * PER_BLOCK < n else n):
             if fine[i]: continue
@@ -375,6 +670,7 @@ def draw_blocks(share, shares, b, offsets, n_steps, begins, walk, ones, least_T,
             segments, loglik, total, s, k = (N + M - 1) // M, 0., 0., 0, K
             own = states[begins[i]:begins[i + 1]] if len(states) else states
             logs[0], watch[0], watch[1], fine[i] = 0., 1., 1., True
+            fill_band(bands, i, N, K, low, high)
             weigh_seen(b, first, K, psi, seen)
             for visit in range(1 - segments, segments): # to the last segment, and back again
                 g = segments - 1 + visit if visit < 0 else segments - 1 - visit
@@ -382,27 +678,26 @@ def draw_blocks(share, shares, b, offsets, n_steps, begins, walk, ones, least_T,
                 if g > 0: copy_slice(marks[g], slices[0])
                 for t in range(begin, end):
                     prev, here = slices[t - begin], slices[t - begin + 1]
-                    advance(prev, here, v, logs, watch, t, N, K, start, T, psi, seen)
+                    advance(prev, here, v, logs, watch, t, low, high, K, start, T, psi, seen)
                 if visit < 0:
                     copy_slice(slices[M], marks[g + 1])
                     continue
                 if visit == 0:
-                    total = column_sum(slices[end - begin], S)
+                    total = column_sum(slices[end - begin], ends[i])
                     loglik = np.log(total) + logs[K]
-                    fine[i] = can_trust(loglik, total, watch, least_T, sure)
+                    fine[i] = loglik >= least[i] and can_trust(loglik, total, watch, least_T, sure)
                     if not fine[i]: break
-                s, k = back_segment(slices, seen, begin, end if visit == 0 else end - 1, N, K, s, k,
-                                    total, walk, ones, draw, i, q, tally, labels[first:],
-                                    places[first:], own)
+                s, k = back_segment(slices, seen, low, high, begin, end if visit == 0 else end - 1,
+                                    N, s, k, total, walk, ends[i], draw, number + i, q, tally,
+                                    labels[first:], places[first:], own)
             log_likelihood[i] = loglik
 
 # %% ../../nbs/engine/lattice.ipynb #235577dd
-def draw_matches_share(share, shares, b, offsets, n_steps, begins, walk, sure, draw, room, *out):
+def draw_matches_share(share, shares, lists, begins, walk, sure, draw, number, room, *out):
     "The same in space of its own."
-    ones, least_T = np.ones(len(walk.psi)), float(walk.T.min())
-    for begin, step, space in spaces(share, shares, offsets, n_steps, len(ones), room):
-        draw_blocks(begin, step, b, offsets, n_steps, begins, walk, ones, least_T, sure, draw,
-                    space, *out)
+    least_T = float(walk.T.min())
+    for begin, step, space in spaces(share, shares, lists, room):
+        draw_blocks(begin, step, lists, begins, walk, least_T, sure, draw, number, space, *out)
 
 # %% ../../nbs/engine/lattice.ipynb #9d41c0c6
 def match_tally(blocks, S):
@@ -428,116 +723,169 @@ def draw_matches(
     sweep: int, # Number of the sweep
     states: bool = False, # Return the walks too
     room: int = ROOM, # Bytes of slices to keep
+    *,
+    bands: Bands | None = None, # From `window_bands`, where more is known of the places
+    ends: np.ndarray | None = None, # `(n_sequences, S)` weights of the last states, the largest 1
+    first: int = 0, # Number of the first sequence, when these are a part of a larger data set
 ) -> Match:
     "Draw walks and placements of all sequences jointly, given the parameters."
-    source, (b, offsets, n_steps) = b, lattice_data(b, offsets, n_steps)
-    begins, m, parts = np.r_[0, np.cumsum(n_steps)], len(n_steps), []
+    given, m, parts, sure = as_lists(b, offsets, n_steps, bands, ends), len(n_steps), [], SURE
+    lists, begins = narrowed(given, walk), np.r_[0, np.cumsum(given.n_steps)]
     labels, places = np.zeros(len(b), np.int64), np.zeros(len(b), np.int64)
-    walks = np.zeros(begins[-1] if states else 0, np.int64)
+    walks, logs = np.zeros(begins[-1] if states else 0, np.int64), np.empty(m)
     draw = Draw(np.uint64(key), int(Stream.LATTICE), sweep)
-    out = labels, places, walks, np.empty(m), np.zeros(m, np.bool_)
-    for sure in (SURE, -np.inf): # nearly always once; again for doubtful sequences that hold
+    out = labels, places, walks, logs, np.zeros(m, np.bool_)
+    while True: # nearly always once; again after a wider band, and for doubtful ones that hold
         tally = match_tally(-(-m // PER_BLOCK), len(walk.psi))
-        in_shares(draw_matches_share, b, offsets, n_steps, begins, walk, sure, draw, room, tally,
-                  *out)
+        in_shares(draw_matches_share, lists, begins, walk, sure, draw, first, room, tally, *out)
         parts.append(Counts(*map(together, tally)))
-        if out[-1].all(): break
-        parts += matched_again(source, offsets, n_steps, begins, walk, draw, room, out)
-        if out[-1].all(): break
-    return Match(add_counts(*parts), out[3], labels, places, walks)
+        if out[-1].all() or sure == -np.inf: break
+        if len(too_narrow(lists, logs)): lists = all_widened(given, lists, walk, logs)
+        else:
+            parts += matched_again(b, lists, begins, walk, draw, first, room, out)
+            if out[-1].all(): break
+            sure = -np.inf
+    return Match(add_counts(*parts), logs, labels, places, walks)
 
 # %% ../../nbs/engine/lattice.ipynb #9453da22
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
-def split_ways(prev, q, t, N, K, walk, seen, omit, take):
-    "The two terms of u, for the columns of slice `t - 1`; `q[s, 1 + j]` is not yet rescaled."
-    S, lo, was = len(walk.psi), lowest(t, N, K), lowest(t - 1, N, K)
-    d, before = lo - was, highest(t - 1, K) - was + 1
-    for s in range(S):
-        p = walk.psi[s]
-        for j in range(padded(before)): omit[s, j] = take[s, j] = 0.
-        for j in range(before):
-            ratio = prev[S, j + 1] if t > 0 and j + 1 < before else 1.
-            omit[s, j] = p * q[s, 1 + j - d]
-            if was + j < K: take[s, j] = seen[s, was + j + 1] * ratio * q[s, 2 + j - d]
+BATCH = 256 # columns whose transitions are counted at a time
 
-@njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def add_transitions(prev, u, width, T, n):
-    "Add the expected transitions of one step."
-    for i in range(len(T)):
-        a = prev[i]
-        for s in range(len(T)):
-            r, total = u[s], 0.
-            for j in range(width): total += a[j] * r[j]
-            n[i, s] += T[i, s] * total
-
-# %% ../../nbs/engine/lattice.ipynb #9f91a0f6
 class BackSpace(NamedTuple):
-    "Space for one slice of the way back."
-    q: np.ndarray # `(S, width + 24)`
-    omit: np.ndarray # The first term of u, and then u
-    take: np.ndarray # The second
+    "Space for the way back."
+    q: np.ndarray # `(S, width + 16)`
+    ratio: np.ndarray # `(width,)`: scale of each column over that of its right neighbour
+    labels: np.ndarray # `(S, K + 17)`: posterior state probabilities
+    omitted: np.ndarray # `(S, width)`: expected omitted visits, still without the factor psi
+    a: np.ndarray # `(S, batch)`: columns of several slices side by side
+    u: np.ndarray # `(S, batch)`: the same of what follows them
+    pairs: np.ndarray # `(S, S)`: transitions, still without the factor T
 
-@njit(cache=True, error_model="numpy")
-def expect_match(space, b, N, walk, back, n, first, omitted, marginals, places):
-    "Add the expected counts of one sequence; its log-likelihood and the largest `q`."
-    S, K, M = len(walk.psi), len(b), len(space.slices) - 1
-    q, omit, take = back.q, back.omit, back.take
-    loglik, peak = lattice_forward(space, b, N, walk), 0.
-    if N == 0 or not loglik > -np.inf: return loglik, peak
-    top = 1 / column_sum(space.slices[(N - 1) % M + 1], S)
-    for s in range(S):
-        for j in range(18): q[s, j] = top if j == 1 else 0.
-    for t in range(N - 1, -1, -1):
-        if t % M == M - 1 and t < N - 1: fill_segment(space, t // M, N, K, walk)
-        prev, here, was = space.slices[t % M], space.slices[t % M + 1], lowest(t - 1, N, K)
-        width, before = highest(t, K) - lowest(t, N, K) + 1, highest(t - 1, K) - was + 1
-        for s in range(S):
-            for j in range(width): peak = max(peak, q[s, 1 + j])
-            for j in range(width): q[s, 1 + j] *= here[S + 1, j]
-        split_ways(prev, q, t, N, K, walk, space.seen, omit, take)
-        arrive(prev, space.v, t, before, walk.start, walk.T)
-        for s in range(S):
-            for j in range(before):
-                seen_here = space.v[s, 1 + j] * take[s, j]
-                omitted[s] += space.v[s, 1 + j] * omit[s, j]
-                if was + j < K:
-                    marginals[was + j, s] += seen_here
-                    if len(places): places[was + j, t] += seen_here
-                omit[s, j] += take[s, j] # from here on this is u
-        if t > 0:
-            add_transitions(prev, omit, before, walk.T, n)
-            mix(walk.TT, omit, padded(before), q)
-        else:
-            for s in range(S): first[s] += walk.start[s] * omit[s, 0]
-    return loglik, peak
-
-# %% ../../nbs/engine/lattice.ipynb #3bc75dee
 def back_space(space):
     "Space for the way back that fits that of the way forth."
-    return BackSpace(*np.zeros((3, *space.v.shape)))
+    S, width = space.v.shape[1], space.slices.shape[2]
+    batch = S, max(width, BATCH)
+    shapes = (S, width + 16), width, space.seen.shape, (S, width), batch, batch, (S, S)
+    return BackSpace(*map(np.zeros, shapes))
 
-@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def expect_blocks(share, shares, b, offsets, n_steps, walk, space, back, n, first, omitted,
-                  marginals, log_likelihood, peak):
-    "Expected counts of every `shares`-th block of sequences, one sum for each block."
-    nowhere, S = np.zeros((0, 0)), len(walk.psi)
-    own_n, own_first, own_omitted = np.empty((S, S)), np.empty(S), np.empty(S)
-    for c in range(share, len(n), shares):
-        for i in range(c * PER_BLOCK, min(len(n_steps), (c + 1) * PER_BLOCK)):
-            a, z, N = offsets[i], offsets[i + 1], n_steps[i]
-            own_n[:], own_first[:], own_omitted[:] = 0., 0., 0.
-            log_likelihood[i], peak[i] = expect_match(space, b[a:z], N, walk, back, own_n,
-                                                      own_first, own_omitted, marginals[a:z],
-                                                      nowhere)
-            if not peak[i] < PEAK: continue # digits were lost: not to be counted
-            n[c, :, :S] += own_n
-            first[c, :S] += own_first
-            omitted[c, :S] += own_omitted
+# %% ../../nbs/engine/lattice.ipynb #9f91a0f6
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def both_ways(q, ratio, psi, seen, d, was, at, width, u):
+    "`u` of a step, for `width` columns from `was` on; the band began `d` columns later after it."
+    one, to, off = np.uint64(1), np.uint64(at), np.uint64(1 - d)
+    k = np.uint64(was + 1)
+    for s in range(np.uint64(len(psi))):
+        p = psi[s]
+        for j in range(np.uint64(width)):
+            u[s, to + j] = p * q[s, off + j] + seen[s, k + j] * (ratio[j] * q[s, off + one + j])
 
-def expected_matches_share(share, shares, b, offsets, n_steps, walk, room, *out):
-    "The same in space of its own."
-    for begin, step, space in spaces(share, shares, offsets, n_steps, len(walk.psi), room):
-        expect_blocks(begin, step, b, offsets, n_steps, walk, space, back_space(space), *out)
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def add_visits(q, ratio, seen, v, d, was, width, labels, omitted):
+    "Add the observed visits of a step to `labels`, the omitted ones (over psi) to `omitted`."
+    one, off, k = np.uint64(1), np.uint64(1 - d), np.uint64(was)
+    for s in range(np.uint64(len(v))):
+        for j in range(np.uint64(width)):
+            take = seen[s, k + one + j] * (ratio[j] * q[s, off + one + j])
+            labels[s, k + j] += v[s, one + j] * take
+    for s in range(np.uint64(len(v))):
+        for j in range(np.uint64(width)): omitted[s, j] += v[s, one + j] * q[s, off + j]
+
+@njit(cache=True, error_model="numpy")
+def align(prev, t, at, before, back):
+    "Ratios for the columns of slice `t - 1`, and these columns beside those that wait."
+    S, width, to = len(back.q), padded(before), np.uint64(at)
+    for j in range(width): back.ratio[j] = prev[S, j + 1] if t > 0 and j + 1 < before else 1.
+    for i in range(np.uint64(S)):
+        for j in range(np.uint64(width)): back.a[i, to + j] = prev[i, j]
+
+@njit(cache=True, error_model="numpy")
+def scale_back(q, here, width):
+    "Take `q` back to the scale that a slice had before it was rescaled."
+    one, last = np.uint64(1), np.uint64(len(q) + 1)
+    for s in range(np.uint64(len(q))):
+        for j in range(np.uint64(width)): q[s, one + j] *= here[last, j]
+
+# %% ../../nbs/engine/lattice.ipynb #d241798c
+@njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def add_products(a, u, width, out):
+    "`out[i, s] += sum over j of a[i, j] * u[s, j]`, for five `s` at once; the sum of all `u`."
+    S, single, total = len(out), len(out) % 5, 0.
+    for i in range(S):
+        r = a[i]
+        for s in range(single):
+            row, x = u[s], 0.
+            for j in range(width): x += r[j] * row[j]
+            out[i, s] += x
+        for s in range(single, S, 5):
+            u0, u1, u2, u3, u4 = u[s], u[s + 1], u[s + 2], u[s + 3], u[s + 4]
+            x0 = x1 = x2 = x3 = x4 = 0.
+            for j in range(width):
+                x0 += r[j] * u0[j]
+                x1 += r[j] * u1[j]
+                x2 += r[j] * u2[j]
+                x3 += r[j] * u3[j]
+                x4 += r[j] * u4[j]
+            o = out[i]
+            o[s], o[s + 1], o[s + 2] = o[s] + x0, o[s + 1] + x1, o[s + 2] + x2
+            o[s + 3], o[s + 4] = o[s + 3] + x3, o[s + 4] + x4
+    for s in range(S):
+        row = u[s]
+        for j in range(width): total += row[j]
+    return total if total < np.inf else np.inf # what overflows may end as no number
+
+# %% ../../nbs/engine/lattice.ipynb #3bc75dee
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def expect_match(space, lists, which, walk, back, own, places):
+    "Write the expected counts of sequence `which` to `own`; log-likelihood and largest sum of u."
+    N, K = lists.n_steps[which], lists.offsets[which + 1] - lists.offsets[which]
+    M, low, high, seen = len(space.slices) - 1, space.low, space.high, space.seen
+    q, ratio, labels, omitted, a, u, pairs = back
+    (loglik, total), at = lattice_forward(space, lists, which, walk), 0
+    own.transitions[:], own.first[:], own.omitted[:] = 0., 0., 0.
+    if N == 0 or not loglik > -np.inf or not loglik >= lists.least[which]: return loglik, 0.
+    peak = 1 / total
+    begin_back(back, K, lists.ends[which], total)
+    for t in range(N - 1, -1, -1):
+        if t % M == M - 1 and t < N - 1: fill_segment(space, t // M, N, K, walk)
+        prev, here, v, was = space.slices[t % M], space.slices[t % M + 1], space.v[t % M], low[t]
+        before, d = high[t] - was + 1, low[t + 1] - was
+        width = padded(before)
+        if t % RESCALE == RESCALE - 1: scale_back(q, here, high[t + 1] - low[t + 1] + 1)
+        if at + width > a.shape[1]:
+            peak, at = max(peak, add_products(a, u, at, pairs)), 0
+        align(prev, t, at, before, back)
+        both_ways(q, ratio, walk.psi, seen, d, was, at, width, u)
+        if high[t + 1] > high[t] and before < width: u[:, at + before] = 0.
+        add_visits(q, ratio, seen, v, d, was, width, labels, omitted)
+        if len(places): add_places(back, seen, v, d, was, min(before, K - was), t, places)
+        if t > 0:
+            mix(walk.TT, u, at, width, q)
+            at += width
+    peak = max(peak, add_products(a, u, at, pairs))
+    end_back(back, u[:, at], walk, own)
+    return loglik, peak
+
+@njit(cache=True, error_model="numpy")
+def begin_back(back, K, ends, total):
+    "Where the way back begins."
+    back.labels[:, :K + 8], back.omitted[:], back.pairs[:] = 0., 0., 0.
+    for s in range(len(ends)):
+        for j in range(18): back.q[s, j] = ends[s] / total if j == 1 else 0.
+
+@njit(cache=True, error_model="numpy")
+def end_back(back, u, walk, own):
+    "What the way back has found; `u` is that of the first step."
+    for s in range(len(u)):
+        own.first[s], own.omitted[s] = walk.start[s] * u[s], walk.psi[s] * back.omitted[s].sum()
+        for i in range(len(u)): own.transitions[i, s] = walk.T[i, s] * back.pairs[i, s]
+        for k in range(len(own.labels)): own.labels[k, s] = back.labels[s, k]
+
+@njit(cache=True, error_model="numpy")
+def add_places(back, seen, v, d, was, width, t, places):
+    "Add the probabilities that each observation was made at step `t`."
+    for s in range(len(v)):
+        for j in range(width):
+            take = seen[s, was + j + 1] * back.ratio[j] * back.q[s, 2 - d + j]
+            places[was + j, t] += v[s, 1 + j] * take
 
 # %% ../../nbs/engine/lattice.ipynb #9d41c0d0
 class LatticeSums(NamedTuple):
@@ -549,6 +897,33 @@ class LatticeSums(NamedTuple):
     omitted: np.ndarray # `(S,)`
 
 # %% ../../nbs/engine/lattice.ipynb #9fb9ddb0
+def no_sums(S, labels=None):
+    "Sums of nothing yet for one sequence; labels where they are wanted."
+    labels = np.zeros((0, S)) if labels is None else labels
+    return LatticeSums(labels, np.zeros((0, 0)), np.zeros((S, S)), np.zeros(S), np.zeros(S))
+
+@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
+def expect_blocks(share, shares, lists, weights, walk, space, back, spare, n, first, omitted,
+                  marginals, log_likelihood, peak):
+    "Expected counts of every `shares`-th block of sequences, one sum for each block."
+    nowhere, S = np.zeros((0, 0)), len(walk.psi)
+    for c in range(share, len(n), shares):
+        for i in range(c * PER_BLOCK, min(len(peak), (c + 1) * PER_BLOCK)):
+            labels = marginals[lists.offsets[i]:lists.offsets[i + 1]]
+            own = LatticeSums(labels, spare.places, spare.transitions, spare.first, spare.omitted)
+            log_likelihood[i], peak[i] = expect_match(space, lists, i, walk, back, own, nowhere)
+            if not peak[i] < PEAK: continue # digits were lost: not to be counted
+            n[c, :, :S] += weights[i] * own.transitions
+            first[c, :S] += weights[i] * own.first
+            omitted[c, :S] += weights[i] * own.omitted
+
+def expected_matches_share(share, shares, lists, weights, walk, room, *out):
+    "The same in space of its own."
+    spare = no_sums(len(walk.psi))
+    for begin, step, space in spaces(share, shares, lists, room, keep_v=True):
+        expect_blocks(begin, step, lists, weights, walk, space, back_space(space), spare, *out)
+
+# %% ../../nbs/engine/lattice.ipynb #6f66145b
 class Expected(NamedTuple):
     "Posterior expectations given the parameters, walks and placements summed out."
     counts: Counts # Expected numbers; what was emitted is left empty, since the marginals tell
@@ -561,38 +936,62 @@ def expected_matches(
     n_steps: np.ndarray, # Latent length of each sequence
     walk: Walk, # From `as_walk`
     room: int = ROOM, # Bytes of slices to keep
-    peak: np.ndarray | None = None, # `(n_sequences,)`, for the largest `q`; then nothing is mended
+    peak: np.ndarray | None = None, # `(n_sequences,)`, for the largest sum of `u`; nothing mended
+    *,
+    bands: Bands | None = None, # From `window_bands`, where more is known of the places
+    ends: np.ndarray | None = None, # `(n_sequences, S)` weights of the last states, the largest 1
+    weights: np.ndarray | None = None, # `(n_sequences,)`: how much each adds to the counts
 ) -> Expected:
     "Expected counts of all sequences, given the parameters; in logarithms where that is needed."
-    source, mend = b, peak is None
-    b, offsets, n_steps = lattice_data(b, offsets, n_steps)
-    S, m, blocks = len(walk.psi), len(n_steps), -(-len(n_steps) // PER_BLOCK)
-    n = apart(blocks, S, S, dtype=float)
-    first, omitted = apart(blocks, S, dtype=float), apart(blocks, S, dtype=float)
+    given, mend = as_lists(b, offsets, n_steps, bands, ends), peak is None
+    lists, each = narrowed(given, walk), np.ones(len(n_steps))
+    if weights is not None: each = writeable(weights)
+    if peak is None: peak = np.empty(len(n_steps))
+    got = expect_lists(b, lists, each, walk, room, peak, mend)
+    for i in too_narrow(lists, got.log_likelihood):
+        own, at = slice(*given.offsets[i:i + 2]), slice(i, i + 1)
+        alone = widened(given, i, walk, got.log_likelihood[i])
+        again = expect_lists(part_of(b, own), alone, each[at], walk, room, peak[at], mend)
+        got = got._replace(counts=add_counts(got.counts, again.counts))
+        got.log_likelihood[i], got.marginals[own] = again.log_likelihood[0], again.marginals
+    observed = got.marginals.sum(0)
+    if weights is not None: observed = np.repeat(each, np.diff(given.offsets)) @ got.marginals
+    return got._replace(counts=got.counts._replace(observed=observed))
+
+# %% ../../nbs/engine/lattice.ipynb #1fb5ad9c
+def expect_lists(b, lists, weights, walk, room, peak, mend):
+    "Expectations from the bands as they are; sequences whose band is too narrow are left out."
+    S, m, blocks = len(walk.psi), len(peak), -(-len(peak) // PER_BLOCK)
+    n, *visits = (apart(blocks, *shape, dtype=float) for shape in ((S, S), (S,), (S,)))
     marginals, log_likelihood = np.zeros((len(b), S)), np.empty(m)
-    if peak is None: peak = np.empty(m)
-    in_shares(expected_matches_share, b, offsets, n_steps, walk, room, n, first, omitted, marginals,
+    in_shares(expected_matches_share, lists, weights, walk, room, n, *visits, marginals,
               log_likelihood, peak)
-    sums = LatticeSums(marginals, np.zeros((0, 0)), *map(together, (n, first, omitted)))
+    sums = LatticeSums(marginals, np.zeros((0, 0)), *map(together, (n, *visits)))
     lost = ~np.isfinite(log_likelihood) | ~(peak < PEAK)
-    if mend and lost.any():
-        mend_expected(source, lost, offsets, n_steps, walk, room, sums, log_likelihood)
-    counts = Counts(sums.transitions, sums.first, marginals.sum(0), sums.omitted, np.zeros(0))
+    lost[too_narrow(lists, log_likelihood)] = False # these are done again
+    if mend and lost.any(): mend_expected(b, lost, lists, weights, walk, room, sums, log_likelihood)
+    counts = Counts(sums.transitions, sums.first, np.zeros(S), sums.omitted, np.zeros(0))
     return Expected(counts, log_likelihood, marginals)
 
-# %% ../../nbs/engine/lattice.ipynb #6f66145b
+# %% ../../nbs/engine/lattice.ipynb #50687793
 def place_marginals(
     b: np.ndarray, # Densities of one sequence, `(K, S)`
     n_steps: int, # Its latent length
     walk: Walk, # From `as_walk`
     room: int = ROOM, # Bytes of slices to keep
+    *,
+    band: Bands | None = None, # From `window_bands`, of this sequence
+    ends: np.ndarray | None = None, # `(S,)` weights of the last state, the largest 1
 ) -> np.ndarray: # `(K, N)`: probability that observation `k` was made at step `t`
     "Posterior law of the place of each observation of one sequence; `nan` if digits were lost."
     S, K = len(walk.psi), len(b)
-    _, _, space = next(spaces(0, 1, np.array([0, K]), np.array([n_steps]), S, room))
-    out, sums = np.zeros((K, n_steps)), (np.zeros((S, S)), np.zeros(S), np.zeros(S))
-    back = back_space(space)
-    loglik, peak = expect_match(space, b, n_steps, walk, back, *sums, np.zeros((K, S)), out)
+    given = as_lists(b, [0, K], [n_steps], band, None if ends is None else np.array([ends]))
+    out, own, lists = np.zeros((K, n_steps)), no_sums(S, np.zeros((K, S))), narrowed(given, walk)
+    for again in (False, True):
+        _, _, space = next(spaces(0, 1, lists, room, keep_v=True))
+        loglik, peak = expect_match(space, lists, 0, walk, back_space(space), own, out)
+        if again or loglik >= lists.least[0]: break
+        lists = widened(given, 0, walk, loglik)
     return out if peak < PEAK and loglik > -np.inf else np.full_like(out, np.nan)
 
 # %% ../../nbs/engine/lattice.ipynb #48e78c59
@@ -637,19 +1036,18 @@ def log_mix(log_T, rows, width, out, total):
 
 # %% ../../nbs/engine/lattice.ipynb #e399a178
 @njit(cache=True)
-def log_arrive(prev, v, t, N, K, walk, total):
+def log_arrive(prev, v, t, width, walk, total):
     "`v[s, j]`: log weight of arriving in `s` at step `t` for the columns of slice `t - 1`."
-    width = highest(t - 1, K) - lowest(t - 1, N, K) + 1
     if t > 0: log_mix(walk.T, prev, width, v, total)
     else: v[:, 0] = walk.start
 
 @njit(cache=True)
-def log_slice(prev, here, v, t, N, K, walk, seen, total):
-    "Slice `t` from the one before; column `j` has `lowest(t, N, K) + j` observations placed."
-    lo, was, before = lowest(t, N, K), lowest(t - 1, N, K), highest(t - 1, K)
-    log_arrive(prev, v, t, N, K, walk, total)
+def log_slice(prev, here, v, t, low, high, walk, seen, total):
+    "Slice `t` from the one before; column `j` has `low[t + 1] + j` observations placed."
+    lo, was, before = low[t + 1], low[t], high[t]
+    log_arrive(prev, v, t, before - was + 1, walk, total)
     for s in range(len(walk.psi)):
-        for k in range(lo, highest(t, K) + 1):
+        for k in range(lo, high[t + 1] + 1):
             omit = v[s, k - was] + walk.psi[s] if k <= before else -np.inf
             take = v[s, k - 1 - was] + seen[s, k - 1] if k > was else -np.inf
             here[s, k - lo] = either(omit, take, total)
@@ -660,32 +1058,38 @@ class LogLattice(NamedTuple):
     slices: np.ndarray # `(M + 1, S, width)`: the slice before a segment, then those of the segment
     marks: np.ndarray # `(segments, S, width)`: the last slice before each segment
     v: np.ndarray # `(3, S, width)`
+    low: np.ndarray # `(N + 1,)`, the band from one step before the walk on
+    high: np.ndarray # `(N + 1,)`
+    ends: np.ndarray # `(S,)`, log weights of the last state
 
 @njit(cache=True)
-def log_lattice(S, N, K, room):
-    "Space for a sequence; all slices if they need at most `room` bytes."
-    width = min(K, N - K) + 2
+def log_lattice(lists, i, room):
+    "Space for sequence `i`; all slices if they need at most `room` bytes."
+    S, N, K = lists.b.shape[1], lists.n_steps[i], lists.offsets[i + 1] - lists.offsets[i]
+    low, high = np.empty(N + 1, np.int64), np.empty(N + 1, np.int64)
+    fill_band(lists.bands, i, N, K, low, high)
+    width = (high - low).max() + 2
     M = max(1, N if 8 * N * S * width <= room else int(np.ceil(np.sqrt(N))))
     slices, marks = np.empty((M + 1, S, width)), np.empty(((N + M - 1) // M, S, width))
-    return LogLattice(slices, marks, np.empty((3, S, width)))
+    return LogLattice(slices, marks, np.empty((3, S, width)), low, high, lists.ends[i])
 
 @njit(cache=True)
-def log_fill(space, g, N, K, walk, seen, total):
+def log_fill(space, g, N, walk, seen, total):
     "Fill the slices of segment `g`."
     M, slices = len(space.slices) - 1, space.slices
     if g > 0: slices[0] = space.marks[g]
     for t in range(g * M, min(N, (g + 1) * M)):
         j = t - g * M
-        log_slice(slices[j], slices[j + 1], space.v[0], t, N, K, walk, seen, total)
+        log_slice(slices[j], slices[j + 1], space.v[0], t, space.low, space.high, walk, seen, total)
 
 @njit(cache=True)
-def log_forward(space, N, K, walk, seen, total):
-    "Run over the lattice; the values of its last cells `(S,)`."
+def log_forward(space, N, walk, seen, total):
+    "Run over the lattice; the values of its last cells and what follows them `(S,)`."
     M, segments = len(space.slices) - 1, len(space.marks)
     for g in range(segments):
-        log_fill(space, g, N, K, walk, seen, total)
+        log_fill(space, g, N, walk, seen, total)
         if g + 1 < segments: space.marks[g + 1] = space.slices[M]
-    return space.slices[N - (segments - 1) * M, :, 0].copy()
+    return space.slices[N - (segments - 1) * M, :, 0] + space.ends
 
 # %% ../../nbs/engine/lattice.ipynb #e8974098
 @njit(cache=True)
@@ -697,18 +1101,19 @@ def best_before(prev, j, into):
     return best, which
 
 @njit(cache=True)
-def best_match_of(space, N, K, walk, seen, labels, places, states):
+def best_match_of(space, walk, seen, labels, places, states):
     "Write down the best walk and placement of one sequence; the log of their joint density."
+    N, k = len(states), len(labels)
     if N == 0: return 0.
-    last, M = log_forward(space, N, K, walk, seen, False), len(space.slices) - 1
-    s, k = np.argmax(last), K
+    last, M = log_forward(space, N, walk, seen, False), len(space.slices) - 1
+    s = np.argmax(last)
     if last[s] == -np.inf: return -np.inf
     for t in range(N - 1, -1, -1):
-        if t % M == M - 1 and t < N - 1: log_fill(space, t // M, N, K, walk, seen, False)
-        prev, was, before, observed = space.slices[t % M], lowest(t - 1, N, K), s, k > 0
+        if t % M == M - 1 and t < N - 1: log_fill(space, t // M, N, walk, seen, False)
+        prev, was, before, observed = space.slices[t % M], space.low[t], s, k > 0
         if t > 0:
             (omit, i), (take, h) = (-np.inf, 0), (-np.inf, 0)
-            if k <= highest(t - 1, K): omit, i = best_before(prev, k - was, walk.TT[s])
+            if k <= space.high[t]: omit, i = best_before(prev, k - was, walk.TT[s])
             if k > was: take, h = best_before(prev, k - 1 - was, walk.TT[s])
             observed = k > was and take + seen[s, k - 1] >= omit + walk.psi[s]
             before = h if observed else i
@@ -721,14 +1126,13 @@ def best_match_of(space, N, K, walk, seen, labels, places, states):
 
 # %% ../../nbs/engine/lattice.ipynb #a3723ef2
 @njit(cache=True, nogil=True)
-def best_matches_share(share, shares, log_b, offsets, n_steps, begins, walk, room, labels, places,
-                       states, log_prob):
+def best_matches_share(share, shares, lists, begins, walk, room, labels, places, states, log_prob):
     "The best walk and placement of every `shares`-th sequence."
-    for i in range(share, len(n_steps), shares):
-        a, z, N = offsets[i], offsets[i + 1], n_steps[i]
-        space, seen = log_lattice(len(walk.psi), N, z - a, room), seen_logs(log_b[a:z], walk)
+    for i in range(share, len(log_prob), shares):
+        a, z = lists.offsets[i], lists.offsets[i + 1]
+        space, seen = log_lattice(lists, i, room), seen_logs(lists.b[a:z], walk)
         own = states[begins[i]:begins[i + 1]]
-        log_prob[i] = best_match_of(space, N, z - a, walk, seen, labels[a:z], places[a:z], own)
+        log_prob[i] = best_match_of(space, walk, seen, labels[a:z], places[a:z], own)
 
 @njit(cache=True)
 def seen_logs(log_b, walk):
@@ -749,34 +1153,38 @@ def best_matches(
     n_steps: np.ndarray, # Latent length of each sequence
     walk: LogWalk, # From `log_walk`
     room: int = ROOM, # Bytes of slices to keep
+    *,
+    bands: Bands | None = None, # From `window_bands`, where more is known of the places
+    ends: np.ndarray | None = None, # `(n_sequences, S)` log weights of the last states
 ) -> Best:
     "Maximise over walks and placements at once."
-    log_b, offsets, n_steps = lattice_data(log_b, offsets, n_steps)
-    begins, labels = np.r_[0, np.cumsum(n_steps)], np.zeros(len(log_b), np.int64)
+    lists = as_lists(log_b, offsets, n_steps, bands, ends, no_end=0.)
+    begins, labels = np.r_[0, np.cumsum(lists.n_steps)], np.zeros(len(log_b), np.int64)
     states, log_prob = np.zeros(begins[-1], np.int64), np.empty(len(n_steps))
     out = Best(labels, np.zeros_like(labels), states, log_prob)
-    in_shares(best_matches_share, log_b, offsets, n_steps, begins, walk, room, *out)
+    in_shares(best_matches_share, lists, begins, walk, room, *out)
     return out
 
 # %% ../../nbs/engine/lattice.ipynb #a28b7e76
 @njit(cache=True)
-def log_expect(space, N, K, walk, seen, sums):
+def log_expect(space, walk, seen, sums):
     "Log-likelihood of one sequence; adds posterior probabilities to what is asked for."
+    N, K = len(space.low) - 1, seen.shape[1]
     if N == 0: return 0.
-    total = log_sum(log_forward(space, N, K, walk, seen, True))
+    total = log_sum(log_forward(space, N, walk, seen, True))
     gamma, places, n, first, omitted = sums
     if len(gamma) + len(n) == 0 or total == -np.inf: return total
     v, beta, u = space.v[0], space.v[1], space.v[2]
-    beta[:, 0] = 0.
+    beta[:, 0] = space.ends
     M = len(space.slices) - 1
     for t in range(N - 1, -1, -1):
-        if t % M == M - 1 and t < N - 1: log_fill(space, t // M, N, K, walk, seen, True)
-        lo, was, before = lowest(t, N, K), lowest(t - 1, N, K), highest(t - 1, K)
-        log_arrive(space.slices[t % M], v, t, N, K, walk, True)
+        if t % M == M - 1 and t < N - 1: log_fill(space, t // M, N, walk, seen, True)
+        lo, hi, was, before = space.low[t + 1], space.high[t + 1], space.low[t], space.high[t]
+        log_arrive(space.slices[t % M], v, t, before - was + 1, walk, True)
         for s in range(len(v)):
             for k in range(was, before + 1):
                 omit = walk.psi[s] + beta[s, k - lo] if k >= lo else -np.inf
-                take = seen[s, k] + beta[s, k + 1 - lo] if k < K else -np.inf
+                take = seen[s, k] + beta[s, k + 1 - lo] if k < hi else -np.inf
                 if k < K:
                     here = np.exp(v[s, k - was] + take - total)
                     if len(gamma): gamma[k, s] += here
@@ -820,7 +1228,6 @@ def add_shares(p, total, out):
 # %% ../../nbs/engine/lattice.ipynb #ef697973
 NOWHERE = np.zeros((0, 0)) # no places asked for
 
-@njit(cache=True)
 def expect_in_logs(
     log_b: np.ndarray, # Log densities of one sequence, `(K, S)`
     N: int, # Its latent length
@@ -828,13 +1235,15 @@ def expect_in_logs(
     room: int, # Bytes of slices to keep
     gamma: np.ndarray, # `(K, S)`, to which state probabilities are added; no rows: none
     places: np.ndarray, # `(K, N)`, to which those of the places are added; `NOWHERE`: none
+    *,
+    band: Bands | None = None, # From `window_bands`, of this sequence
+    ends: np.ndarray | None = None, # `(S,)` log weights of the last state
 ) -> float: # Log-likelihood
     "The safe road for one sequence of known length."
-    log_b, tops = take_tops(log_b)
-    space, seen = log_lattice(len(walk.psi), N, len(log_b), room), seen_logs(log_b, walk)
-    none = np.zeros(0)
+    log_b, tops = take_tops(writeable(log_b))
+    space, none = log_lattice(one_list(log_b, N, band, ends), 0, room), np.zeros(0)
     sums = LatticeSums(np.zeros(gamma.shape), np.zeros(places.shape), np.zeros((0, 0)), none, none)
-    total = log_expect(space, N, len(log_b), walk, seen, sums)
+    total = log_expect(space, walk, seen_logs(log_b, walk), sums)
     add_shares(sums.labels, 1., gamma)
     add_shares(sums.places, 1., places)
     return total + tops
@@ -853,11 +1262,11 @@ def pick_log(x, u):
     return last
 
 @njit(cache=True)
-def before_in_logs(prev, t, N, K, s, k, walk, seen, u, w):
-    "Whether step `t` was seen, and the state before it."
-    was, omit, take = lowest(t - 1, N, K), -np.inf, -np.inf
+def before_in_logs(prev, was, hi, s, k, walk, seen, u, w):
+    "Whether a step was seen, and the state before it; the slice before has columns `was` to `hi`."
+    omit, take = -np.inf, -np.inf
     stay = left = walk.TT[s]
-    if k <= highest(t - 1, K):
+    if k <= hi:
         stay = prev[:, k - was] + walk.TT[s]
         omit = log_sum(stay) + walk.psi[s]
     if k > was:
@@ -869,6 +1278,28 @@ def before_in_logs(prev, t, N, K, s, k, walk, seen, u, w):
 
 # %% ../../nbs/engine/lattice.ipynb #9d41c0d5
 @njit(cache=True, nogil=True)
+def log_match(space, walk, seen, draw, number, labels, places, states):
+    "Draw walk and placement of one sequence in logarithms; its log-likelihood."
+    N, k, M = len(states), len(labels), len(space.slices) - 1
+    if N == 0: return 0.
+    last = log_forward(space, N, walk, seen, True)
+    if last.max() == -np.inf: return -np.inf
+    s = pick_log(last, uniforms(draw.key, draw.stream, draw.sweep, number, N)[0])
+    for t in range(N - 1, -1, -1):
+        if t % M == M - 1 and t < N - 1: log_fill(space, t // M, N, walk, seen, True)
+        before, observed, prev = s, k > 0, space.slices[t % M]
+        if t > 0:
+            u, w = uniforms(draw.key, draw.stream, draw.sweep, number, t)
+            observed, before = before_in_logs(prev, space.low[t], space.high[t], s, k, walk, seen,
+                                              u, w)
+        if observed:
+            k -= 1
+            labels[k], places[k] = s, t
+        states[t] = s
+        s = before
+    return log_sum(last)
+
+# %% ../../nbs/engine/lattice.ipynb #b5bb6c7d
 def match_in_logs(
     log_b: np.ndarray, # Log densities of one sequence, `(K, S)`
     N: int, # Its latent length
@@ -879,26 +1310,13 @@ def match_in_logs(
     labels: np.ndarray, # `(K,)`, for the state of each observation
     places: np.ndarray, # `(K,)`, for its step
     states: np.ndarray, # `(N,)`, for the walk
+    *,
+    band: Bands | None = None, # From `window_bands`, of this sequence
+    ends: np.ndarray | None = None, # `(S,)` log weights of the last state
 ) -> float: # Log-likelihood
     "The safe road for one draw: walk and placement of one sequence, drawn in logarithms."
-    K = len(log_b)
-    space, seen = log_lattice(len(walk.psi), N, K, room), seen_logs(log_b, walk)
-    if N == 0: return 0.
-    last, M, k = log_forward(space, N, K, walk, seen, True), len(space.slices) - 1, K
-    if last.max() == -np.inf: return -np.inf
-    s = pick_log(last, uniforms(draw.key, draw.stream, draw.sweep, number, N)[0])
-    for t in range(N - 1, -1, -1):
-        if t % M == M - 1 and t < N - 1: log_fill(space, t // M, N, K, walk, seen, True)
-        before, observed, prev = s, k > 0, space.slices[t % M]
-        if t > 0:
-            u, w = uniforms(draw.key, draw.stream, draw.sweep, number, t)
-            observed, before = before_in_logs(prev, t, N, K, s, k, walk, seen, u, w)
-        if observed:
-            k -= 1
-            labels[k], places[k] = s, t
-        states[t] = s
-        s = before
-    return log_sum(last)
+    space, seen = log_lattice(one_list(log_b, N, band, ends), 0, room), seen_logs(log_b, walk)
+    return log_match(space, walk, seen, draw, number, labels, places, states)
 
 # %% ../../nbs/engine/lattice.ipynb #9d41c0d8
 def count_match(states, places, S):
@@ -909,56 +1327,67 @@ def count_match(states, places, S):
     omitted = np.bincount(states, minlength=S) - observed
     return Counts(n, np.bincount(states[:1], minlength=S), observed, omitted, np.zeros(0, np.int64))
 
-def lattice_holds(b, N, walk, room):
+def known_of(bands, ends, i):
+    "The band of sequence `i`, if it has one, and the weights of its last state."
+    begin, end = bands.begins[i:i + 2]
+    if begin == end: return None, ends[i]
+    band = Bands(np.array([0, end - begin]), bands.low[begin:end], bands.high[begin:end])
+    return band, ends[i]
+
+def lattice_holds(b, N, walk, room, band, ends):
     "Whether the scaled lattice of one sequence loses nothing that matters."
-    peak, own = np.empty(1), (np.asarray(b), np.array([0, len(b)]), np.array([N]))
-    found = expected_matches(*own, walk, room, peak)
+    peak, lists = np.empty(1), as_lists(b, [0, len(b)], [N], band, ends[None])
+    found = expect_lists(lists.b, lists, np.ones(1), walk, room, peak, False)
     return np.isfinite(found.log_likelihood[0]) and peak[0] < PEAK
 
-def match_again_share(share, shares, b, offsets, n_steps, walk, draw, room, doubtful, out, walks):
+# %% ../../nbs/engine/lattice.ipynb #0d61dc7b
+def match_again_share(share, shares, b, lists, walk, draw, number, room, doubtful, out, walks):
     "Draw every `shares`-th doubtful sequence in logarithms, unless the scaled lattice holds it."
     labels, places, _, logs, _ = out
     log_walks = log_walk(walk)
     for i in doubtful[share::shares]:
-        own = slice(offsets[i], offsets[i + 1])
-        if lattice_holds(b[own], n_steps[i], walk, room): continue
-        walks[i] = np.zeros(n_steps[i], np.int64)
-        logs[i] = match_in_logs(scaled_logs(b, own), n_steps[i], log_walks, room, draw, i,
-                                labels[own], places[own], walks[i])
+        own, N = slice(lists.offsets[i], lists.offsets[i + 1]), lists.n_steps[i]
+        band, ends = known_of(lists.bands, lists.ends, i)
+        if lattice_holds(lists.b[own], N, walk, room, band, ends): continue
+        walks[i], (ends,) = np.zeros(N, np.int64), as_logs(ends)
+        logs[i] = match_in_logs(scaled_logs(b, own), N, log_walks, room, draw, number + i,
+                                labels[own], places[own], walks[i], band=band, ends=ends)
 
-def matched_again(b, offsets, n_steps, begins, walk, draw, room, out):
+def matched_again(b, lists, begins, walk, draw, number, room, out):
     "Draw doubtful sequences in logarithms, unless scaling holds them; they are fine then."
     _, places, states, logs, fine = out
     doubtful, walks, S = np.flatnonzero(~fine), {}, len(walk.psi)
-    in_shares(match_again_share, b, offsets, n_steps, walk, draw, room, doubtful, out, walks,
+    in_shares(match_again_share, b, lists, walk, draw, number, room, doubtful, out, walks,
               most=len(doubtful))
     fine[list(walks)] = True
     possible = [i for i in sorted(walks) if logs[i] > -np.inf] # else there is nothing to count
     if len(states):
         for i in possible: states[begins[i]:begins[i + 1]] = walks[i]
+    offsets = lists.offsets
     return [count_match(walks[i], places[offsets[i]:offsets[i + 1]], S) for i in possible]
 
 # %% ../../nbs/engine/lattice.ipynb #9d41c0da
-def count_in_logs(log_b, N, walk, room, sums):
+def count_in_logs(log_b, N, walk, room, band, ends, weight, sums):
     "Add the expected counts of one sequence by the safe road; its log-likelihood."
     S, K = len(walk.psi), len(log_b)
-    own = LatticeSums(np.zeros((K, S)), NOWHERE, np.zeros((S, S)), np.zeros(S), np.zeros(S))
-    space, seen = log_lattice(S, N, K, room), seen_logs(log_b, walk)
-    total = log_expect(space, N, K, walk, seen, own)
+    own = no_sums(S, np.zeros((K, S)))
+    space = log_lattice(one_list(log_b, N, band, ends), 0, room)
+    total = log_expect(space, walk, seen_logs(log_b, walk), own)
     add_shares(own.labels, 1., sums.labels)
     flat = [own.transitions, own.first, own.omitted], [N - 1., 1., float(N - K)]
     for name, part, share in zip(LatticeSums._fields[2:], *flat):
-        add_shares(part.reshape(1, -1), share, getattr(sums, name).reshape(1, -1))
+        add_shares(part.reshape(1, -1), weight * share, getattr(sums, name).reshape(1, -1))
     return total
 
-def mend_expected(b, lost, offsets, n_steps, walk, room, sums, log_likelihood):
+def mend_expected(b, lost, lists, weights, walk, room, sums, log_likelihood):
     "Expected counts of the sequences that the scaled lattice could not hold."
     logs = log_walk(walk)
     for i in np.flatnonzero(lost):
-        own = slice(offsets[i], offsets[i + 1])
+        own, (band, ends) = slice(*lists.offsets[i:i + 2]), known_of(lists.bands, lists.ends, i)
         sums.labels[own] = 0.
         part = sums._replace(labels=sums.labels[own])
-        log_likelihood[i] = count_in_logs(scaled_logs(b, own), n_steps[i], logs, room, part)
+        log_likelihood[i] = count_in_logs(scaled_logs(b, own), lists.n_steps[i], logs, room, band,
+                                          *as_logs(ends), weights[i], part)
 
 # %% ../../nbs/engine/lattice.ipynb #8f6c2431
 def best_so_far(start, T, log_v):

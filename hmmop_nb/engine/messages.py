@@ -13,6 +13,7 @@ from numba import njit
 
 from .checks import as_n_steps, as_values, check_psi
 from .emissions import Weights
+from .knowledge import Marks
 from .parallel import apart, in_shares, together
 from .problem import Counts
 from .random import Stream, uniforms
@@ -196,6 +197,16 @@ def weigh_omitted(which, active, omitted, v, top):
         if which[l] < 0:
             top[l] = 0.
             for s in range(len(omitted)): v[s, l] = omitted[s]
+
+# %% ../../nbs/engine/messages.ipynb #96bc8f53
+@njit(cache=True, inline="always")
+def weigh_marks(which, active, codes, masks, v):
+    "Take away the weight of states from which an observation cannot come."
+    for l in range(active):
+        if which[l] < 0: continue
+        code = codes[which[l]]
+        if code == 0: continue
+        for s in range(len(v)): v[s, l] *= masks[code, s]
 
 # %% ../../nbs/engine/messages.ipynb #dc2ea765
 @njit(cache=True, inline="always", fastmath={"contract"})
@@ -443,8 +454,8 @@ def back_segment(data, T_end, curve, table, group, begin, end, begun, draw, spac
 
 # %% ../../nbs/engine/messages.ipynb #9237c033
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, space, tally, logs,
-                fine, states):
+def draw_blocks(share, shares, data, chain, curve, table, scales, codes, masks, draw, sure, space,
+                tally, logs, fine, states):
     "Filter, draw and count the sequences of every `shares`-th block."
     values, positions, offsets, steps, order, _, dense, _ = data
     start, T, T_end, seen, omitted = chain
@@ -470,6 +481,7 @@ def draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, sp
                     if table is not None:
                         weigh_table(values, here, active, table, scales, seen, v, top)
                     if not dense: weigh_omitted(here, active, omitted, v, top)
+                    if masks is not None: weigh_marks(here, active, codes, masks, v)
                     before = entry[k] if t == begin else alpha[t - begin - 1]
                     predict(before, start, T, t, active, prior)
                     normalise(prior, v, active, total, inverse, alpha[t - begin])
@@ -484,12 +496,14 @@ def draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, sp
             end_lanes(group, begun, lane, state, trust, tally.first[b], logs, fine)
 
 # %% ../../nbs/engine/messages.ipynb #029a2e63
-def draw_paths_share(share, shares, data, chain, weights, draw, sure, lanes, *out):
+def draw_paths_share(share, shares, data, chain, weights, marks, draw, sure, lanes, *out):
     "The same with working memory of its own, compiled for the one shape of weights in use."
     space = lane_space(len(chain.T), lanes, data.steps[data.order[0]])
     curve, table, scales = weights.curve, None, None
     if len(weights.table): curve, table, scales = None, weights.table, weights.top
-    draw_blocks(share, shares, data, chain, curve, table, scales, draw, sure, space, *out)
+    codes, masks = (None, None) if marks is None else marks
+    draw_blocks(share, shares, data, chain, curve, table, scales, codes, masks, draw, sure, space,
+                *out)
 
 # %% ../../nbs/engine/messages.ipynb #9d41c0a6
 def path_counts(tally, symbols):
@@ -526,6 +540,7 @@ def draw_paths(
     states: bool = False, # Return the states too
     lanes: int = LANES, # Sequences side by side
     blocks: int = BLOCKS, # Parts of the data with a sum of their own
+    marks: Marks | None = None, # Which states observations may come from, if that is known
 ) -> Paths:
     "Draw the hidden states of all sequences given the parameters."
     S, n = len(T), len(data.steps)
@@ -541,11 +556,11 @@ def draw_paths(
         wide = min(lanes, len(data.order))
         several = min(blocks, -(-len(data.order) // lanes), 1 + 2**24 // max(1, S * n_symbols))
         tally = path_tally(several, S, n_symbols, rows)
-        in_shares(draw_paths_share, data, chain, weights, draw, sure, wide, tally, log_likelihood,
-                  fine, drawn, most=several)
+        in_shares(draw_paths_share, data, chain, weights, marks, draw, sure, wide, tally,
+                  log_likelihood, fine, drawn, most=several)
         parts.append(path_counts(tally, symbols))
         if fine.all(): break
-        again = drawn_again(data, chain, weights, draw, symbols, log_likelihood, fine, drawn)
+        again = drawn_again(data, chain, weights, marks, draw, symbols, log_likelihood, fine, drawn)
         parts, data = parts + again.counts, data._replace(order=again.held)
         if fine.all(): break
     return Paths(add_counts(*parts), log_likelihood, drawn)
@@ -706,7 +721,7 @@ class Asked(NamedTuple):
     back: bool # These or state probabilities: anything that needs the way back
 
 @njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def smooth_one(log_b, chain, space, ask, fast_pairs, slow_pairs, gamma):
+def smooth_one(log_b, chain, space, ask, weight, fast_pairs, slow_pairs, gamma):
     "Log-likelihood of one sequence; adds expected transitions, writes state probabilities."
     K, b, a, inverse = len(log_b), space.b, space.a, space.inverse
     top = scale_rows(log_b, b)
@@ -714,11 +729,17 @@ def smooth_one(log_b, chain, space, ask, fast_pairs, slow_pairs, gamma):
         logs = smooth_forward(chain.start, chain.T, b, K, a, inverse)
         if not ask.back and logs > SURE: return top + logs
         if smooth_backward(chain.TT, b, K, a, inverse, space.q, space.sums, gamma):
+            if ask.pairs and weight != 1.:
+                for k in range(K):
+                    for s in range(len(chain.T)): b[k, s] *= weight
             if ask.pairs: add_pairs(a, b, K, fast_pairs)
             return top + logs
     gamma[:] = 0.
     wanted = gamma if ask.back else gamma[:0]
-    return smooth_logs(chain.log_start, chain.log_T, log_b, slow_pairs, wanted)
+    own = np.zeros(slow_pairs.shape)
+    logs = smooth_logs(chain.log_start, chain.log_T, log_b, own, wanted)
+    slow_pairs += weight * own
+    return logs
 
 # %% ../../nbs/engine/messages.ipynb #9c60e433
 class SmoothTally(NamedTuple):
@@ -733,7 +754,8 @@ def smooth_tally(blocks, S):
     return SmoothTally(fast, slow, apart(blocks, S, dtype=float))
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def smooth_share(share, shares, log_b, offsets, longest, chain, ask, tally, marginals, logs):
+def smooth_share(share, shares, log_b, offsets, longest, chain, ask, weights, tally, marginals,
+                 logs):
     "Smooth the sequences of every `shares`-th block."
     n, blocks, S = len(logs), len(tally.first), len(chain.start)
     b, a = np.empty((longest, S)), np.empty((longest, S))
@@ -745,9 +767,10 @@ def smooth_share(share, shares, log_b, offsets, longest, chain, ask, tally, marg
             begin, end = offsets[i], offsets[i + 1]
             if begin == end: continue
             gamma = marginals[begin:end] if len(marginals) else spare[:end - begin]
-            logs[i] = smooth_one(log_b[begin:end], chain, space, ask, fast, slow, gamma)
+            weight = weights[i] if len(weights) else 1.
+            logs[i] = smooth_one(log_b[begin:end], chain, space, ask, weight, fast, slow, gamma)
             if not ask.back: continue
-            for s in range(S): tally.first[block, s] += gamma[0, s]
+            for s in range(S): tally.first[block, s] += weight * gamma[0, s]
 
 # %% ../../nbs/engine/messages.ipynb #de26b6d0
 class Smoothed(NamedTuple):
@@ -765,6 +788,7 @@ def smooth(
     *,
     pairs: bool = True, # Count transitions and first states
     marginals: bool = True, # Keep the state probabilities of each observation
+    weights: np.ndarray | None = None, # `(n_sequences,)`: how often each counts in the sums
 ) -> Smoothed:
     "Likelihood, expected transitions and state probabilities; in logarithms where that is needed."
     S, n = len(T), len(offsets) - 1
@@ -774,7 +798,8 @@ def smooth(
     tally = smooth_tally(min(BLOCKS, n), S)
     gamma, log_likelihood = np.empty((len(log_b) if marginals else 0, S)), np.zeros(n)
     longest = int(np.diff(offsets).max(initial=0))
-    in_shares(smooth_share, writeable(log_b), offsets, longest, chain, ask, tally, gamma,
+    each = writeable(np.zeros(0) if weights is None else weights)
+    in_shares(smooth_share, writeable(log_b), offsets, longest, chain, ask, each, tally, gamma,
               log_likelihood, most=BLOCKS)
     fast, slow, first = map(together, tally)
     transitions = T * fast + slow if pairs else np.zeros((S, S))
@@ -813,7 +838,7 @@ def draw_in_logs(
 # %% ../../nbs/engine/messages.ipynb #9d41c0b5
 _NEVER = -1e290 # what curves give for impossible is below this
 
-def log_steps(data, i, weights, chain):
+def log_steps(data, i, weights, chain, marks=None):
     "Log weights `(N, S)` of the steps of sequence `i`, and the log of what was divided out."
     own = slice(data.offsets[i], data.offsets[i + 1])
     values = data.values[own, None]
@@ -828,6 +853,7 @@ def log_steps(data, i, weights, chain):
         told = codes >= 0 # the others were seen, but without a value
         log_b, scale = weights.logs[codes], weights.top[codes[told]].sum()
         log_b[~told] = 0.
+    if marks is not None: log_b = log_b + as_logs(marks.masks[marks.codes[own]])[0]
     seen, omitted = as_logs(chain.seen, chain.omitted)
     log_v = np.tile(omitted, (data.steps[i], 1))
     log_v[slice(None) if data.dense else data.positions[own]] = log_b + seen
@@ -846,11 +872,11 @@ def scaling_holds(log_v, chain):
     return smooth_backward(chain.TT, b, N, a, inverse, q, sums, gamma)
 
 # %% ../../nbs/engine/messages.ipynb #9d41c0b8
-def draw_again_share(share, shares, data, chain, weights, draw, doubtful, logs, paths):
+def draw_again_share(share, shares, data, chain, weights, marks, draw, doubtful, logs, paths):
     "Draw every `shares`-th doubtful sequence in logarithms, unless scaling holds it."
     both = Chain(chain.start, chain.T, chain.T.T.copy(), *as_logs(chain.start, chain.T))
     for i in doubtful[share::shares]:
-        log_v, scale = log_steps(data, i, weights, chain)
+        log_v, scale = log_steps(data, i, weights, chain, marks)
         if logs[i] > -np.inf and scaling_holds(log_v, both): continue
         paths[i] = np.empty(len(log_v), np.int64)
         number = data.first + i
@@ -882,10 +908,10 @@ class Again(NamedTuple):
     counts: list # What those come to that were drawn in logarithms
     held: np.ndarray # Those that the scaled kernel may draw after all
 
-def drawn_again(data, chain, weights, draw, symbols, logs, fine, drawn):
+def drawn_again(data, chain, weights, marks, draw, symbols, logs, fine, drawn):
     "Draw doubtful sequences in logarithms, unless scaling holds them; they are fine then."
     doubtful, paths, S = np.flatnonzero(~fine), {}, len(chain.T)
-    in_shares(draw_again_share, data, chain, weights, draw, doubtful, logs, paths,
+    in_shares(draw_again_share, data, chain, weights, marks, draw, doubtful, logs, paths,
               most=len(doubtful))
     fine[list(paths)] = True
     possible = [i for i in sorted(paths) if logs[i] > -np.inf] # else there is nothing to count

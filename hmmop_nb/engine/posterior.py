@@ -21,13 +21,13 @@ from hmmop_nb.engine.checks import (
     Numbers, able, as_array, as_dict, as_floats, as_items, as_number, as_path, check_finite,
     first_place, set_fields, shown, whole
 )
-from .emissions import FAMILIES, emission_arrays, make_emission
+from .emissions import FAMILIES, KINDS, emission_arrays, kind_of, make_emission
 from .files import FORMAT_VERSION, as_plain, check_target, read_npz, write_npz
 from .plot import plot_matrix, shades
 from ..model import HMMOP
 
 # %% auto #0
-__all__ = ['LEVELS', 'check_rows', 'as_given', 'is_given', 'Draws', 'median_rows', 'Summary', 'take_order', 'state_order',
+__all__ = ['check_rows', 'as_given', 'is_given', 'Draws', 'median_rows', 'Summary', 'take_order', 'levels', 'state_order',
            'one_draw', 'check_possible', 'Posterior']
 
 # %% ../../nbs/engine/posterior.ipynb #97a6523c
@@ -92,10 +92,10 @@ def over_draws(
 # %% ../../nbs/engine/posterior.ipynb #d477674b
 def check_names(self) -> None:
     "Refuse unknown families and names that are used twice."
-    families = [*FAMILIES, "custom"]
-    if not isinstance(self.family, str) or self.family not in families:
-        raise ValueError(f"family: {shown(self.family)} is not one of {families}")
-    needed = () if self.family == "custom" else FAMILIES[self.family].parameters
+    kind = kind_of(self.family)
+    if kind is None and not (isinstance(self.family, str) and self.family == "custom"):
+        raise ValueError(f"family: {shown(self.family)} is not one of {[*KINDS, 'custom']}")
+    needed = () if kind is None else kind.parts
     missing = [name for name in needed if name not in self.emission]
     if missing:
         raise ValueError(f"emission: a {self.family} family needs {missing[0]!r}; "
@@ -171,7 +171,7 @@ class Draws:
     log_density: np.ndarray # Log posterior density up to a constant, `(chain, draw)`
     extra: dict[str, np.ndarray] = field(default_factory=dict) # Whatever else was recorded
     stats: dict[str, np.ndarray] = field(default_factory=dict) # How each draw went, `(chain, draw)`
-    family: str = "custom" # `"gaussian"`, `"categorical"`, `"poisson"` or `"custom"`
+    family: str = "custom" # `"gaussian"`, `"gaussian_vector"`, …; `"custom"` is one of your own
     info: dict[str, Any] = field(default_factory=dict) # How they were made, in plain values
 
     __post_init__ = check_parts
@@ -223,6 +223,10 @@ def axis_names(self, name: str) -> list[list[str]]:
     for axis in (by_state | self.info.get("state_axes", {})).get(name, []):
         if states is not None: names[axis] = states
     if name == "probs" and symbol_names(self) is not None: names[1] = symbol_names(self)
+    columns = self.info.get("reading", {}).get("value")
+    if name in self.emission and isinstance(columns, list):
+        for axis in range(1, len(names)):
+            if len(names[axis]) == len(columns): names[axis] = [str(x) for x in columns]
     return names
 
 # %% ../../nbs/engine/posterior.ipynb #2767dd3c
@@ -281,16 +285,29 @@ def median_rows(
     return best / best.sum(1, keepdims=True)
 
 # %% ../../nbs/engine/posterior.ipynb #1757045c
+def direction(
+    x: np.ndarray, # Angles, `(chain, draw, …)`
+) -> np.ndarray:
+    "The mean direction of angles over all draws."
+    return np.arctan2(np.sin(x).mean((0, 1)), np.cos(x).mean((0, 1)))
+
+def mean_emission(self) -> Any:
+    "The emission at the posterior means."
+    family = self.info.get("own_family", self.family)
+    kind = kind_of(family)
+    if kind is None:
+        raise ValueError("emission: these draws belong to an emission of your own; "
+                         "pass it to model(emission=…)")
+    means = {name: mean_of(self, name) for name in self.emission}
+    means |= {name: direction(self.emission[name]) for name in kind.angles}
+    return make_emission(family, means)
+
 def model(
     self,
     emission: Any = None, # An emission object to use instead of the mean of the emissions
 ) -> HMMOP:
     "The model at the posterior means."
-    if emission is None:
-        if self.family == "custom":
-            raise ValueError("emission: these draws belong to an emission of your own; "
-                             "pass it to model(emission=…)")
-        emission = make_emission(self.family, {name: mean_of(self, name) for name in self.emission})
+    if emission is None: emission = mean_emission(self)
     T = mean_of(self, "T")
     start = mean_of(self, "start")
     return HMMOP(T / T.sum(-1, keepdims=True), start / start.sum(), emission, mean_of(self, "psi"))
@@ -577,6 +594,12 @@ def emission_distance(
     if family == "categorical":
         overlap = np.sqrt(g["probs"][:, :, 0]) @ np.sqrt(f["probs"][:, 0]).swapaxes(1, 2)
         return -np.log(np.clip(overlap, 1e-300, 1))
+    kind = kind_of(family)
+    if kind is not None and kind.moments is not None and set(kind.parts) <= set(f):
+        (m, v), (to, w) = (kind.moments(*(x[k] for k in kind.parts)) for x in (f, g))
+        both = v + w
+        apart = (m - to)**2 / both / 4 + np.log(both / (2 * np.sqrt(v * w))) / 2
+        return apart.sum(-1)
     n, S = next(iter(draws.values())).shape[:2] if draws else (1, 1)
     total = np.zeros((n, S, S))
     for k in f:
@@ -752,7 +775,13 @@ def relabel(
     return take_order(self, find_orders(self, reference))
 
 # %% ../../nbs/engine/posterior.ipynb #ce5b1725
-LEVELS = {"gaussian": "means", "poisson": "rates"} # what states can be sorted by
+def levels(self: Draws) -> np.ndarray | None: # `(S,)`
+    "What states can be sorted by: the mean, or first coordinate, of what they emit, if it is told."
+    kind = kind_of(self.family)
+    if kind is None or kind.moments is None: return None
+    if kind.angles == kind.parts[:1]: return direction(self._values(kind.parts[0]))
+    means = {name: mean_of(self, name) for name in kind.parts}
+    return kind.moments(*means.values())[0][..., 0]
 
 def state_order(
     self: Draws, # Draws of learned emissions
@@ -762,8 +791,9 @@ def state_order(
     first = find_orders(self, None)
     common = take_order(self, first)
     if like is not None: return first[..., find_orders(one_draw(common), like)[0, 0]]
-    if self.family not in LEVELS: return first
-    return first[..., np.argsort(mean_of(common, LEVELS[self.family]), kind="stable")]
+    found = levels(common)
+    if found is None: return first
+    return first[..., np.argsort(found, kind="stable")]
 
 def one_draw(self: Draws) -> Draws:
     "The posterior means, as if they were a single draw."
@@ -819,7 +849,10 @@ def as_parts(
         part, _, name = key.partition("/")
         if name and part in parts: parts[part][name] = x
     whole = {name: arrays[name] for name in ("T", "start", "psi", "log_density")}
-    return whole | parts | dict(family=header["family"], info=header["info"])
+    family, info = header["family"], header["info"]
+    if isinstance(family, str) and kind_of(family) is None and family != "custom":
+        family, info = "custom", info | dict(own_family=family) # until its class is used again
+    return whole | parts | dict(family=family, info=info)
 
 def read_draws(
     path: str | os.PathLike[str], # A file made by `save`
@@ -830,8 +863,9 @@ def read_draws(
     said = "holds what no fit gives"
     try:
         draws = kind(**as_parts(*content))
-        ours = {} if draws.family == "custom" else draws.emission
-        check_possible(dict(start=draws.start, psi=draws.psi, **ours))
+        plain = draws.family in FAMILIES
+        check_possible(dict(start=draws.start, psi=draws.psi, **(draws.emission if plain else {})))
+        if not plain and draws.family != "custom": mean_emission(draws) # checks its own arrays
         return draws
     except KeyError as error: said = f"lacks {error}"
     except Exception as error: said += f" ({error})"

@@ -15,19 +15,23 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from hmmop_nb.engine.checks import (
-    NO_VALUE, TAKES_LABELS, Data, Numbers, as_floats, as_n_steps, check_finite,
-    check_probabilities, check_psi, shown
+    NO_VALUE, TAKES_LABELS, Data, Numbers, as_array, as_floats, as_items, as_n_steps, check_finite,
+    check_probabilities, check_psi, shown, word
 )
-from hmmop_nb.engine.emissions import (
-    broadcast, draw_rows, emission_arrays, emission_family, log_rows
-)
+from .emissions import broadcast, draw_rows, emission_arrays, log_rows
 from .files import as_plain
+from hmmop_nb.engine.knowledge import (
+    FREE_LIST, Groups, LengthLaw, Marks, Places, as_groups, as_marks, as_table, as_weights,
+    is_gone, settle_law, settle_places
+)
+from .vectors import family_for
 from ..model import HMMOP, Sequences, as_sequences
 
 # %% auto #0
-__all__ = ['LOG_ALPHA', 'Theta', 'Counts', 'Prior', 'check_positions', 'check_order', 'check_start', 'check_init', 'Problem',
-           'pose', 'slice_step', 'log_alpha_prior', 'log_counts', 'draw_T', 'draw_psi', 'draw_theta', 'log_beta',
-           'log_prior', 'first_psi', 'first_theta']
+__all__ = ['LOG_ALPHA', 'Theta', 'Counts', 'as_pairs', 'Prior', 'check_positions', 'check_order', 'check_start', 'check_init',
+           'Problem', 'is_partial', 'is_gap', 'read_psi', 'pose', 'slice_step', 'log_alpha_prior', 'log_counts',
+           'draw_T', 'draw_psi', 'draw_theta', 'log_beta', 'log_prior', 'known_steps', 'first_psi', 'in_label_order',
+           'first_theta']
 
 # %% ../../nbs/engine/problem.ipynb #0c53c205
 class Theta(NamedTuple):
@@ -83,6 +87,26 @@ def check_pair(pair, name, first_free=False):
     return pair
 
 # %% ../../nbs/engine/problem.ipynb #d47a9d66
+def as_pairs(
+    pairs: Any, # Pairs `(from, to)`, by number, or by name where names are known
+    names: Any = (), # Names of the states in order
+) -> tuple: # Pairs of numbers; names that are not known stay what they are
+    "Transitions by their two states."
+    number, found = {name: s for s, name in enumerate(names)}, []
+    for pair in as_items(pairs, "impossible", "pairs of states"):
+        ends = list(pair) if isinstance(pair, (tuple, list)) or np.ndim(pair) == 1 else []
+        if len(ends) != 2:
+            raise ValueError(f"impossible: expected pairs of states (from, to), got {shown(pair)}")
+        for x in ends:
+            wrong = not isinstance(x, (str, int, np.integer)) or isinstance(x, bool)
+            if wrong or (names and x not in number and not (isinstance(x, (int, np.integer))
+                                                            and 0 <= x < len(names))):
+                raise ValueError(f"impossible: {shown(x)} is no state; name states as the data do, "
+                                 "or by their numbers from 0 on")
+        found.append(tuple(number.get(x, x) for x in ends))
+    return tuple(found)
+
+# %% ../../nbs/engine/problem.ipynb #d4ed9063
 @dataclass(frozen=True, eq=False, repr=False)
 class Prior:
     "What is believed about the parameters before seeing the data."
@@ -93,10 +117,15 @@ class Prior:
     scales: tuple | None = None # Shape and scale of the inverse gamma law of the variances
     probs: Any = 1. # Concentration of the rows of `probs`: a number, `(M,)` or `(S, M)`
     rates: tuple | None = None # Shape and rate of the gamma law of the rates
+    n_steps: Any = None # Weights by length, for `n_steps="common"` and `"each"`
+    impossible: Any = None # Pairs of states between which there is no transition
 
     def __post_init__(self):
         for name in ("T", "start", "probs"):
             object.__setattr__(self, name, check_concentration(getattr(self, name), name))
+        if self.n_steps is not None: object.__setattr__(self, "n_steps", as_table(self.n_steps))
+        if self.impossible is not None:
+            object.__setattr__(self, "impossible", as_pairs(self.impossible))
         for name in ("psi", "means", "scales", "rates"):
             pair = getattr(self, name)
             if pair is None and name != "psi": continue
@@ -134,6 +163,9 @@ def check_positions(
         raise ValueError(f"positions: sequence {i} has {positions.lengths[i]} positions for "
                          f"{sequences.lengths[i]} observations; pass one for each")
     steps = positions.values
+    if steps.ndim != 1:
+        raise ValueError(f"positions: expected one step per observation, got rows of "
+                         f"{steps.shape[1]}; pass one-dimensional arrays")
     if steps.dtype.kind == "f" and (steps != np.floor(steps)).any():
         raise ValueError("positions: expected whole numbers, the steps at which observations "
                          "were made")
@@ -185,6 +217,17 @@ class Problem:
     n_steps: np.ndarray | None = None # Latent length of each sequence if they are known
     positions: Sequences | None = None # Step of each observation if they are known
     init: Any = None # Where to begin: `None`, `"random"` or an `HMMOP`
+    told: Places | None = None # What is known about places in part, if it is
+    marks: Marks | None = None # Which states observations may come from, if that is known
+    groups: Groups | None = None # Omission probabilities by sequence, if they differ
+    weights: np.ndarray | None = None # How often each sequence counts; `None`: once
+    law: LengthLaw | None = None # Law of the lengths, if `n_steps` is only where to begin
+
+    @cached_property
+    def places(self) -> Places:
+        "All that is known about places, in one form."
+        if self.told is not None: return self.told
+        return settle_places(self.sequences, self.n_steps, self.positions)
 
     @property
     def n_states(self) -> int: return self.family.n_states
@@ -201,7 +244,18 @@ class Problem:
 
     def concentrations(self, alpha: float) -> np.ndarray:
         "Dirichlet concentrations of the rows of `T`, given the common one if that is learned."
-        return broadcast(alpha if self.sparse else self.prior.T, (self.n_states,) * 2, "prior.T")
+        S = self.n_states
+        found = broadcast(alpha if self.sparse else self.prior.T, (S, S), "prior.T")
+        for i, j in self.prior.impossible or ():
+            if not all(isinstance(x, (int, np.integer)) and 0 <= x < S for x in (i, j)):
+                raise ValueError(f"prior.impossible: {(i, j)} is no pair of states; states are 0 "
+                                 f"to {S - 1}, names are known to fit only")
+            found[i, j] = 0.
+        if not (found > 0).any(1).all():
+            raise ValueError("prior.impossible: from state "
+                             f"{int(np.argmin((found > 0).any(1)))} nothing is possible; leave one "
+                             "transition")
+        return found
 
     @cached_property
     def start_concentrations(self) -> np.ndarray:
@@ -220,7 +274,13 @@ class Problem:
         held = [self.sequences.values, self.sequences.offsets]
         if self.positions is not None: held.append(self.positions.values)
         if self.n_steps is not None: held.append(self.n_steps)
+        if self.told is not None:
+            held += [self.told.n_steps, self.told.positions, self.told.earliest, self.told.latest]
+        for more in (self.marks, self.groups): held += [] if more is None else list(more)
+        if self.weights is not None: held.append(self.weights)
+        if self.law is not None: held += [self.law.lengths, self.law.log_weights]
         if not self.family.learned: held += list(self.family.weights(np.zeros(0)))
+        if self.family.by_labels: held.append(self.family.stamp)
         digest = hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in held))
         begin = self.init
         if isinstance(begin, HMMOP):
@@ -234,14 +294,43 @@ class Problem:
             one_psi=self.one_psi, init=begin))
 
 # %% ../../nbs/engine/problem.ipynb #12284859
+def is_partial(told: Any) -> bool:
+    "Whether numbers by sequence say nothing in some places: `None` or `nan` stands there."
+    if told is None or isinstance(told, (str, Sequences)) or not np.iterable(told):
+        values = told.values if isinstance(told, Sequences) else told
+        return isinstance(values, (np.ndarray, float)) and bool(np.isnan(values).any())
+    return any(part is None or is_gap(part) for part in told)
+
+def is_gap(part: Any) -> bool:
+    "Whether a number, or one of a list, is `nan` or `None`."
+    try: cells = np.asarray(part)
+    except ValueError: return False # of no shape: refused elsewhere
+    if cells.dtype.kind == "f" or np.ma.is_masked(part):
+        return bool(np.isnan(np.ma.filled(np.ma.asarray(part, float), np.nan)).any())
+    if cells.dtype.kind != "O": return False
+    return any(map(is_gone, cells.ravel().tolist()))
+
+def read_psi(psi: Any, n_sequences: int, n_states: int) -> tuple[np.ndarray, Groups | None]:
+    "Omission probabilities by state, and by sequence if they differ."
+    if psi is not None and as_array(psi, "psi", "numbers").ndim == 2:
+        groups = as_groups(psi, n_sequences, n_states)
+        return groups.psi[groups.of].mean(0), groups
+    return np.array(check_psi(np.nan if psi is None else psi, n_states, allow_nan=True)), None
+
+# %% ../../nbs/engine/problem.ipynb #ab92ab58
 def pose(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     *,
-    emission: Any, # `"gaussian"`, `"categorical"`, `"poisson"` (learned) or an object (known)
+    emission: Any, # A name, with options or not (learned), or an object (known); see `family_for`
     n_states: int | None = None, # Number of states; needed when emissions are learned
-    psi: Numbers | None = None, # Omission probability: a number, one per state, `nan` if unknown
+    psi: Numbers | None = None, # Omission probability: a number, one per state, or by sequence
     n_steps: Numbers | None = None, # Latent length of each sequence, or one for all, if known
     positions: Data | None = None, # Steps of the observations if known
+    earliest: Data | None = None, # The first step at which each may stand, if known
+    latest: Data | None = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence; see `as_marks`
+    names: Any = None, # Names of the states, by which labels may be given
+    weights: Numbers | None = None, # How often each sequence counts
     start: Numbers | None = None, # Law of the first state if known
     prior: Prior = Prior(), # What is believed beforehand
     init: Any = None, # `None`, `"random"` or an `HMMOP` to start from
@@ -251,21 +340,38 @@ def pose(
         raise ValueError(f"prior: expected a Prior, got {type(prior).__name__}; leave it out, "
                          "or pass one such as Prior(T=1.)")
     sequences = as_sequences(sequences)
-    family = emission_family(emission, sequences, n_states, prior)
-    start = check_start(start, family.n_states)
-    if positions is not None: positions, n_steps = check_positions(positions, sequences, n_steps)
+    family = family_for(emission, sequences, n_states, prior)
+    S, start, told = family.n_states, check_start(start, family.n_states), None
+    by_window, law = earliest is not None or latest is not None, None
+    if isinstance(n_steps, str):
+        law, n_steps = settle_law(word(n_steps, "n_steps", ("common", "each")), prior.n_steps,
+                                  sequences)
+        if by_window or positions is not None:
+            raise ValueError('n_steps: a law of the lengths and positions or windows do not go '
+                             "together; leave out the one or the other")
+    if isinstance(n_steps, np.ndarray) and n_steps.dtype.kind == "f" and n_steps.ndim == 1:
+        if (n_steps == np.floor(n_steps)).all(): n_steps = n_steps.astype(np.int64) # no `nan`
+    one_psi = psi is None and (n_steps is not None or by_window or is_partial(positions))
+    if by_window or is_partial(n_steps) or is_partial(positions) \
+            or (positions is not None and n_steps is None):
+        told = settle_places(sequences, n_steps, positions, earliest, latest)
+        n_steps = positions = None
+    elif positions is not None:
+        positions, n_steps = check_positions(positions, sequences, n_steps)
+        one_psi = False
     elif n_steps is not None:
         n_steps = np.array(as_n_steps(n_steps, len(sequences), at_least=sequences.lengths))
-    one_psi = psi is None and n_steps is not None and positions is None
     if one_psi and any(np.ndim(x) for x in prior.psi):
         raise ValueError("prior.psi: has one entry for each state, but psi=None is one number for "
                          "all; pass psi=np.nan to learn one per state")
-    psi = check_psi(np.nan if psi is None else psi, family.n_states, allow_nan=True)
-    check_init(init, family.n_states)
-    problem = Problem(sequences, family, prior, np.array(psi), one_psi, start, n_steps, positions,
-                      init)
+    psi, groups = read_psi(psi, len(sequences), S)
+    check_init(init, S)
+    marks = None if labels is None else as_marks(labels, sequences, S, names)
+    if weights is not None: weights = as_weights(weights, len(sequences))
+    problem = Problem(sequences, family, prior, psi, one_psi, start, n_steps, positions, init,
+                      told, marks, groups, weights, law)
     problem.concentrations(1.), problem.start_concentrations # refuse shapes that do not fit
-    for x in prior.psi: broadcast(x, (family.n_states,), "prior.psi")
+    for x in prior.psi: broadcast(x, (S,), "prior.psi")
     return problem
 
 # %% ../../nbs/engine/problem.ipynb #85f3a71b
@@ -298,11 +404,13 @@ def log_alpha_prior(alpha: float) -> float:
 def log_counts(
     counts: np.ndarray, # `(S, S)` transitions
     alpha: float, # Concentration of all entries
+    allowed: np.ndarray | None = None, # `(S, S)`, which are possible; `None`: all
 ) -> float:
     "Log probability of transitions under one concentration for all entries, `T` integrated out."
-    S, used, rows = counts.shape[-1], counts[counts > 0], counts.sum(-1)
+    used, rows = counts[counts > 0], counts.sum(-1)
     entries = (gammaln(alpha + used) - gammaln(alpha)).sum() # unused entries contribute nothing
-    return float(entries + (gammaln(S * alpha) - gammaln(S * alpha + rows)).sum())
+    total = (counts.shape[-1] if allowed is None else allowed.sum(1)) * alpha
+    return float(entries + (gammaln(total) - gammaln(total + rows)).sum())
 
 # %% ../../nbs/engine/problem.ipynb #b1a8e8a9
 def draw_T(
@@ -315,7 +423,8 @@ def draw_T(
     if problem.sparse:
         def log_density(x):
             if abs(x) >= 50: return -np.inf
-            return log_counts(transitions, np.exp(x)) + log_alpha_prior(np.exp(x))
+            logs = log_counts(transitions, np.exp(x), problem.allowed)
+            return logs + log_alpha_prior(np.exp(x))
         alpha = float(np.exp(slice_step(log_density, np.log(alpha), rng)))
     a = problem.concentrations(alpha)
     return draw_rows(a + np.where(a > 0, transitions, 0), rng), alpha
@@ -374,17 +483,43 @@ def log_prior(
     return total + (problem.family.log_prior(theta.emission) if emission else 0.)
 
 # %% ../../nbs/engine/problem.ipynb #8d0befb6
+def known_steps(
+    problem: Problem, # What is known
+) -> tuple[int, int]: # Steps, and observations among them
+    "Steps up to the last anchor of each walk, and how many of them were seen."
+    places, offsets = problem.places, problem.sequences.offsets
+    some = np.flatnonzero((places.kind != FREE_LIST) & (places.held > 0) & np.isnan(places.n_steps))
+    last = places.latest[offsets[some] + places.held[some] - 1] + 1
+    whole = ~np.isnan(places.n_steps)
+    steps = places.n_steps[whole].sum() + last.sum()
+    return int(steps), int(places.held[whole].sum() + places.held[some].sum())
+
 def first_psi(
     problem: Problem, # What is known
     rng: np.random.Generator, # Where randomness comes from
 ) -> np.ndarray:
     "Omission probabilities to begin with."
     if not problem.learns_psi: return problem.psi
+    held, seen = known_steps(problem)
     if isinstance(problem.init, HMMOP): guess = problem.init.psi
-    elif problem.n_steps is None: guess = rng.beta(*problem.prior.psi, problem.n_states)
-    else: guess = 1 - len(problem.sequences.values) / max(1, problem.n_steps.sum())
-    room = .05 if problem.n_steps is None else .01
+    elif held == 0: guess = rng.beta(*problem.prior.psi, problem.n_states)
+    else: guess = 1 - seen / held
+    room = .05 if held == 0 else .01
     return np.where(problem.unknown, np.clip(guess, room, 1 - room), problem.psi)
+
+def in_label_order(problem: Problem, params: np.ndarray) -> np.ndarray:
+    "Emission parameters with states in the order that fits the labels best, if some are known."
+    family, marks = problem.family, problem.marks
+    if marks is None or not family.learned or isinstance(problem.init, HMMOP): return params
+    single = np.flatnonzero(marks.masks[marks.codes].sum(1) == 1)
+    if not len(single): return params
+    from scipy.optimize import linear_sum_assignment # takes long to import
+    state = marks.masks[marks.codes[single]].argmax(1)
+    logs = family.emission(params).log_likelihood(problem.sequences.values[single])
+    fits = np.zeros((family.n_states,) * 2) # of each label with each component
+    np.add.at(fits, state, np.maximum(logs - logs.max(1, keepdims=True), -50.))
+    order = linear_sum_assignment(-fits)[1]
+    return family.pack({name: x[order] for name, x in family.unpack(params).items()})
 
 def first_theta(
     problem: Problem, # What is known
@@ -398,6 +533,6 @@ def first_theta(
     else:
         T = draw_rows(problem.allowed * 1., rng)
         if start is None: start = draw_rows(problem.allowed_start * 1., rng)
-    emission = problem.family.start(problem.init, rng)
+    emission = in_label_order(problem, problem.family.start(problem.init, rng))
     alpha = 1. if problem.sparse else float("nan")
     return Theta(T, np.array(start), first_psi(problem, rng), emission, alpha)

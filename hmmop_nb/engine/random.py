@@ -38,6 +38,9 @@ class Stream(IntEnum):
     START_PSI = 23 # where unknown omission probabilities begin
     TOTALS = 24 # the totals of rows that a Hamiltonian move carries along
     WARM_START = 25 # the key of a short run that finds a start
+    TAILS = 26 # hidden states after the last time stamp of a list
+    LENGTHS = 27 # lengths of walks that are not known
+    AUXILIARY = 28 # what emissions draw of their own: missing coordinates, kinds, scales
 
 # %% ../../nbs/engine/random.ipynb #3b22a80c
 _M0, _M1, _W0, _W1 = (np.uint64(c) for c in (0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85))
@@ -107,10 +110,11 @@ def sweep_rng(
     key: np.uint64, # Key of the chain
     sweep: int, # Number of the sweep
     stream: Stream, # What the numbers are for
+    part: int = 0, # Part of the data, if each has a generator of its own
 ) -> np.random.Generator:
     "A NumPy generator that belongs to one sweep of one chain, for one purpose."
     keys = np.array([key, int(stream)], np.uint64)
-    return np.random.Generator(np.random.Philox(key=keys, counter=[0, 0, 0, int(sweep)]))
+    return np.random.Generator(np.random.Philox(key=keys, counter=[0, 0, int(part), int(sweep)]))
 
 # %% ../../nbs/engine/random.ipynb #9713d759
 def cumulative(

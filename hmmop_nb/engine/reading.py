@@ -11,20 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from .checks import NO_VALUE, Data, able, as_array, as_items, as_name, shown, switch
+from hmmop_nb.engine.checks import (
+    NO_VALUE, Data, able, as_array, as_items, as_name, as_observations, is_wide, shown, switch
+)
+from .knowledge import is_gone
 from .problem import check_positions
 from ..model import Sequences, as_sequences
 
 # %% auto #0
-__all__ = ['read_table', 'anndata_table', 'may_miss', 'read_sequences', 'read_n_steps', 'read_positions', 'last_steps',
-           'blank_codes', 'read_for']
+__all__ = ['as_objects', 'is_missing', 'is_text', 'read_table', 'anndata_table', 'may_miss', 'read_sequences', 'read_weights',
+           'read_n_steps', 'read_positions', 'read_labels', 'last_steps', 'blank_codes', 'read_for']
 
 # %% ../../nbs/engine/reading.ipynb #8be5d714
-def is_gone(value: Any) -> bool:
-    "Whether a value stands for none: `None`, `nan`, or what pandas has for them."
-    if value is None or type(value).__name__ in ("NAType", "NaTType"): return True
-    return isinstance(value, (float, np.floating)) and value != value
-
 def as_objects(column: Any) -> np.ndarray:
     "A column as an array of Python objects, masked entries as `None`."
     if not isinstance(column, np.ma.MaskedArray): return np.array(column, object)
@@ -48,6 +46,7 @@ def is_text(x: Any) -> bool:
     except ValueError: return False
     if x.dtype.kind == "O": return any(isinstance(v, str) for v in x.ravel().tolist())
     return x.dtype.kind in "US"
+
 
 
 # %% ../../nbs/engine/reading.ipynb #39643985
@@ -113,17 +112,37 @@ def pick_column(
         if name is None and not needed: return None
         raise ValueError(f"{what}: the table has no column {shown(chosen)}; it has "
                          f"{some_names(table)}, name the right one with {what}=")
-    if as_array(table[chosen], what, "a column").ndim != 1:
+    if as_array(table[chosen], what, "a column").ndim != 1 and not (
+            what == "value" and is_wide(table[chosen])):
         raise ValueError(f"{what}: column {chosen!r} is no column of single entries, but "
                          f"{shown(table[chosen])}")
     gone = np.flatnonzero(is_missing(table[chosen]))
-    if len(gone) and not missing:
+    if len(gone) and not missing and not is_wide(table[chosen]):
         remedy = NO_VALUE if what == "value" else "every row needs it; fill it in"
         raise ValueError(f"{what}: column {chosen!r} is missing in row {gone[0]} ({len(gone)} in "
                          f"all); {remedy}")
     return table[chosen]
 
 # %% ../../nbs/engine/reading.ipynb #09d0775f
+def is_several(
+    value: Any, # Name of a column, or several
+) -> bool:
+    "Whether several columns are named."
+    some = isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) == 1
+    return some and len(value) > 0
+
+def pick_columns(
+    table: Any, # A data frame or a dict of columns
+    names: Any, # Names of columns
+) -> np.ndarray: # `(rows, columns)`, `nan` where a value is missing
+    "Several columns of numbers side by side; entries may be missing."
+    found = []
+    for name in names:
+        column = pick_column(table, name, name, "value", missing=True)
+        refuse_text(column, name, "value")
+        found.append(np.asarray(as_codes(column)[0], float))
+    return np.column_stack(found)
+
 def refuse_text(column: Any, name: str, what: str) -> None:
     "Refuse words where numbers are needed: their codes would be taken for them."
     if not is_text(column): return
@@ -142,16 +161,18 @@ def read_table(
     table: Any, # A data frame or a dict of columns
     sequence: Any, # Column that names the sequence of a row; `None` is `"sequence"`
     order: Any, # Column to sort by; `None` is `"order"`, if there is one
-    value: Any, # Column of observations; `None` is `"value"`
+    value: Any, # Column of observations, or a list of columns; `None` is `"value"`
     labels: list | None, # Labels in the order of their codes, if they are known already
-    missing: bool = False, # Whether values may be missing
+    missing: bool = False, # Whether values may be missing; of several columns they may always
 ) -> tuple[Sequences, list | None]: # Sequences, and labels or `None`
     "Sequences and labels from a long table."
     names = pick_column(table, sequence, "sequence", "sequence")
     place = pick_column(table, order, "order", "order", needed=False)
     missing = switch(missing, "missing")
-    column = pick_column(table, value, "value", "value", missing=missing)
-    values, labels = as_codes(column, labels)
+    if is_several(value): values, labels = pick_columns(table, value), None
+    else:
+        column = pick_column(table, value, "value", "value", missing=missing)
+        values, labels = (column, None) if is_wide(column) else as_codes(column, labels)
     plain = dict(sequence=as_codes(names)[0], value=values)
     if place is None: return Sequences.from_table(plain, missing=missing), labels
     plain["order"] = as_order(place)
@@ -179,15 +200,19 @@ def cell_order(obs: Any, order: Any) -> Any:
     return place
 
 def cell_values(adata: Any, value: Any, missing: bool) -> Any:
-    "A column of `obs`, or the expression of a gene."
+    "A column of `obs`, the expression of a gene, several of these, or the rows of an `obsm` key."
     if value is None:
         raise ValueError("value: name what is observed: an obs column such as the clusters, "
                          "or a gene")
+    if is_several(value):
+        each = {name: cell_values(adata, name, True) for name in value}
+        return pick_columns(each, each)
+    if value in getattr(adata, "obsm", ()): return as_observations(adata.obsm[value], "value")
     if value in adata.obs: return pick_column(adata.obs, value, value, "value", missing=missing)
     genes = list(adata.var_names)
     if value not in genes:
         raise ValueError(f"value: {value!r} is neither an obs column {some_names(adata.obs)} "
-                         f"nor one of the {len(genes)} genes")
+                         f"nor one of the {len(genes)} genes, nor a key of obsm")
     column = adata.X[:, genes.index(value)]
     return np.asarray(column.todense() if hasattr(column, "todense") else column, float).ravel()
 
@@ -196,7 +221,7 @@ def anndata_table(
     adata: Any, # An object with `obs`, `X` and `var_names`
     sequence: Any, # Column of `obs` that names the sequence of a cell; `None` is one sequence
     order: Any, # Column that orders the cells; `None` looks for a pseudotime
-    value: Any, # Column of observations, or a gene
+    value: Any, # Column of observations, a gene, several of these, or a key of `obsm`
     missing: bool = False, # Whether values may be missing
 ) -> dict[str, Any]: # Columns `sequence`, `order` and `value`
     "A long table from an AnnData object: one row for each cell."
@@ -232,12 +257,14 @@ def read_lists(data: Any, labels: list | None, missing: bool) -> tuple[Sequences
     lists = [hasattr(part, "__len__") and getattr(part, "ndim", 1) > 0 for part in parts]
     gone = [is_missing(part) if ok else np.zeros(1, bool) for part, ok in zip(parts, lists)]
     some = all(lists) and any(map(np.any, gone))
-    if not any(labelled) and not some: return as_sequences(data), None
+    wide = any(is_wide(part) for part in parts)
+    if not any(labelled) and (wide or not some): return as_sequences(data), None
     if some and not missing: refuse_missing(parts, gone)
     parts = [as_column(part) for part in parts]
     codes, labels = as_codes(np.concatenate(parts), labels)
     lengths = data[1] if pair else [len(part) for part in parts]
     return Sequences.from_lengths(codes, lengths, missing), labels
+
 
 
 # %% ../../nbs/engine/reading.ipynb #e2839434
@@ -253,7 +280,7 @@ def read_sequences(
     *,
     sequence: Any = None, # Column of names; `"sequence"` in tables, one sequence in AnnData
     order: Any = None, # Column to sort by; `"order"` if a table has it, a pseudotime in AnnData
-    value: Any = None, # Column of observations, in AnnData also a gene; `"value"` in tables
+    value: Any = None, # Column or columns of observations; AnnData: also genes or an `obsm` key
     labels: list | None = None, # Labels in the order of their codes, if they are known already
     missing: str | None = None, # `"value"`: what is missing is the value of a visit that was made
 ) -> tuple[Sequences, list | None]: # `Sequences`, and the labels behind codes or `None` for numbers
@@ -274,23 +301,53 @@ def read_sequences(
     return read_lists(data, labels, gaps)
 
 # %% ../../nbs/engine/reading.ipynb #ceb28f58
-def named_column(data: Any, name: str, what: str) -> Any:
+def named_column(data: Any, name: str, what: str, missing: bool = False) -> Any:
     "A column of a table or of `obs`, for what may also be given as arrays."
     table = getattr(data, "obs", data)
     if not is_table(table):
         raise ValueError(f"{what}: {shown(name)} names a column, but the data are a "
                          f"{type(data).__name__}, not a table; pass one entry per sequence")
-    return pick_column(table, name, name, what)
+    return pick_column(table, name, name, what, missing=missing)
 
+# %% ../../nbs/engine/reading.ipynb #d6de97c9
+def rows_in_order(data: Data, columns: dict[str, Any]) -> Sequences:
+    "Numbers of the rows of a table, sequence by sequence, in the order in which they are read."
+    named = {key: columns.get(key) for key in ("sequence", "order", "value")}
+    if is_anndata(data):
+        table = anndata_table(data, **named, missing=True)
+        table["value"] = np.arange(len(table["order"]))
+        return read_table(table, None, None, None, None)[0]
+    row = object() # a name that no column has
+    table = {key: data[key] for key in data}
+    table[row] = np.arange(len(next(iter(table.values()))))
+    return read_table(table, named["sequence"], named["order"], row, None)[0]
+
+# %% ../../nbs/engine/reading.ipynb #05aa6984
+def read_weights(
+    data: Data, # A table or AnnData
+    name: str, # Column with the weight of each sequence, the same in all its rows
+    columns: dict[str, Any], # `sequence`, `order` and `value` of `read_sequences`
+    what: str = "weights", # What to call it in an error
+    missing: bool = False, # Whether it may be missing
+) -> np.ndarray: # `(n_sequences,)`, `nan` where missing
+    "One number for each sequence from a column of a table."
+    column = named_column(data, name, what, missing)
+    refuse_text(column, name, what)
+    numbers, found = as_codes(column)[0].astype(float), []
+    for i, rows in enumerate(rows_in_order(data, columns)):
+        own = np.unique(numbers[rows])
+        if len(own) > 1:
+            raise ValueError(f"{what}: column {name!r} has {own[0]:g} and {own[-1]:g} in sequence "
+                             f"{i}; give the same in all its rows")
+        found.append(own[0] if len(own) else np.nan)
+    return np.array(found)
+
+# %% ../../nbs/engine/reading.ipynb #97a2c6b0
 def lengths_in_column(data: Any, name: str, columns: dict[str, Any]) -> np.ndarray:
     "Latent lengths from a column that has one number for each sequence."
-    refuse_text(named_column(data, name, "n_steps"), name, "n_steps")
-    lengths, _ = read_sequences(data, **columns | dict(value=name))
-    for i, x in enumerate(lengths):
-        if (x != x[0]).any():
-            raise ValueError(f"n_steps: column {name!r} has {x.min()} and {x.max()} in sequence "
-                             f"{i}; a walk has one length")
-    return np.array([x[0] for x in lengths])
+    lengths = read_weights(data, name, columns, "n_steps", missing=True)
+    whole = not np.isnan(lengths).any() and (lengths == np.floor(lengths)).all()
+    return lengths.astype(np.int64) if whole else lengths
 
 # %% ../../nbs/engine/reading.ipynb #48589f51
 def read_n_steps(
@@ -299,7 +356,11 @@ def read_n_steps(
     columns: dict[str, Any], # `sequence`, `order` and `value` of `read_sequences`
 ) -> Any: # Lengths in the order in which sequences are read, or what was given
     "Latent lengths in the order in which sequences are read."
-    if isinstance(n_steps, str): return lengths_in_column(data, n_steps, columns)
+    if isinstance(n_steps, str):
+        table = getattr(data, "obs", data)
+        if n_steps in ("common", "each") and not (is_table(table) and n_steps in table):
+            return n_steps # a law of the lengths, not a column
+        return lengths_in_column(data, n_steps, columns)
     by_name = n_steps.to_dict() if hasattr(n_steps, "to_dict") else n_steps
     if not isinstance(by_name, dict): return n_steps
     table = getattr(data, "obs", data)
@@ -312,19 +373,31 @@ def read_n_steps(
                              "each name, or a list in the order of their first appearance")
     return np.array([by_name[name] for name in names])
 
-# %% ../../nbs/engine/reading.ipynb #d6de97c9
+# %% ../../nbs/engine/reading.ipynb #4b15c8a8
 def read_positions(
     data: Data, # A table or AnnData
-    name: str, # Column with the step of each observation
+    name: str, # Column with a step for each observation, missing where it is not known
     columns: dict[str, Any], # `sequence`, `order` and `value` of `read_sequences`
-) -> Sequences: # Steps of the observations, sequence by sequence
-    "Positions from a column of a table."
-    column = named_column(data, name, "positions")
+    what: str = "positions", # What to call it in an error: `positions`, `earliest` or `latest`
+) -> Sequences: # Steps of the observations, sequence by sequence; `nan` where missing
+    "Steps from a column of a table."
+    column = named_column(data, name, what, missing=True)
     if np.asarray(column).dtype.kind in "mM":
-        raise ValueError(f"positions: column {name!r} has dates; turn them into steps, whole "
+        raise ValueError(f"{what}: column {name!r} has dates; turn them into steps, whole "
                          "numbers from 0 on, such as days since the beginning")
-    refuse_text(column, name, "positions")
-    return read_sequences(data, **columns | dict(value=name))[0]
+    refuse_text(column, name, what)
+    rows, steps = rows_in_order(data, columns), as_codes(column)[0]
+    return Sequences(steps[rows.values], rows.offsets, missing=True)
+
+def read_labels(
+    data: Data, # A table or AnnData
+    name: str, # Column with a label for each observation, missing where none is known
+    columns: dict[str, Any], # `sequence`, `order` and `value` of `read_sequences`
+) -> list[list]: # Labels sequence by sequence; `None` where missing
+    "Known labels from a column of a table."
+    column = named_column(data, name, "labels", missing=True)
+    words = np.where(is_missing(column), None, np.array(column, object))
+    return [[words[i] for i in part] for part in rows_in_order(data, columns)]
 
 def last_steps(
     positions: Any, # One array of steps per sequence, or `Sequences`

@@ -13,9 +13,10 @@ import numpy as np
 from numba import njit
 
 # %% auto #0
-__all__ = ['FREE', 'TIED', 'INNER', 'Plan', 'plan_stretches', 'Stretches', 'count_stretches', 'free_stretches', 'ObservedChain',
-           'fill_chain', 'observed_chain', 'Slopes', 'slope_space', 'fill_slopes', 'log_totals', 'surrogate_totals',
-           'stretch_log_likelihood']
+__all__ = ['FREE', 'TIED', 'INNER', 'Plan', 'plan_stretches', 'Stretches', 'count_stretches', 'free_stretches', 'Pile',
+           'deep_stack', 'pile_up', 'from_pile', 'ObservedChain', 'fill_chain', 'observed_chain', 'Slopes',
+           'slope_space', 'add_slopes', 'fill_slopes', 'stretch_laws', 'log_totals', 'surrogate_totals',
+           'stretch_log_likelihood', 'add_stretches']
 
 # %% ../../nbs/engine/stretches.ipynb #0d5df0c9
 FREE, TIED = -1, -2 # a stretch that is not fixed
@@ -152,6 +153,58 @@ def free_stretches(
                      np.zeros((0, S, S)), np.zeros((0, S)), np.zeros((0, S)), np.zeros(0),
                      np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0))
 
+# %% ../../nbs/engine/stretches.ipynb #e40f4a43
+class Pile(NamedTuple):
+    "Stretches of several groups of sequences, each with its own omission probabilities."
+    psi: np.ndarray # `(groups, S)`
+    free: np.ndarray # `(groups, S, S)`, and so on: the fields of `Stretches` with one more axis
+    first: np.ndarray # `(groups, S)`
+    last: np.ndarray # `(groups, S)`
+    fixed: np.ndarray # `(groups, d, S, S)`
+    before: np.ndarray # `(groups, d, S)`
+    after: np.ndarray # `(groups, d, S)`
+    empty: np.ndarray # `(groups, d)`
+    codes: np.ndarray # Those of all groups, end to end; the same holds for the next two
+    runs: np.ndarray # Each group counts from 0
+    totals: np.ndarray
+    begins: np.ndarray # `(groups + 1, 3)`: where the codes, runs and totals of a group begin
+
+def deep_stack(arrays, shape):
+    "Arrays of different depth in one, zeros where there is nothing."
+    depth = max((len(x) for x in arrays), default=0)
+    out = np.zeros((len(arrays), depth, *shape))
+    for x, own in zip(arrays, out): own[:len(x)] = x
+    return out
+
+def pile_up(
+    n_states: int, # Number of states
+    psi: np.ndarray = np.zeros((0, 1)), # `(groups, S)`
+    each: tuple[Stretches, ...] = (), # Stretches of each group
+) -> Pile:
+    "Stretches of several groups in one pile."
+    S, g = n_states, len(each)
+    def flat(name, kind):
+        return np.concatenate([np.zeros(0, kind), *(getattr(x, name) for x in each)])
+    sizes = np.array([[len(x.codes), len(x.runs), len(x.totals)] for x in each]).reshape(g, 3)
+    deep = [deep_stack([getattr(x, name) for x in each], shape) for name, shape in
+            (("free", (S,)), ("first", ()), ("last", ()), ("fixed", (S, S)), ("before", (S,)),
+             ("after", (S,)), ("empty", ()))]
+    if not g: deep[:3] = np.zeros((0, S, S)), np.zeros((0, S)), np.zeros((0, S))
+    begins = np.vstack([np.zeros((1, 3), np.int64), np.cumsum(sizes, 0)]).astype(np.int64)
+    return Pile(np.array(psi, float).reshape(g, S), *deep, flat("codes", np.int64),
+                flat("runs", np.int64), flat("totals", float), begins)
+
+@njit(cache=True)
+def from_pile(
+    pile: Pile, # From `pile_up`
+    g: int, # Number of a group
+) -> Stretches:
+    "The stretches of one group."
+    a, z = pile.begins[g], pile.begins[g + 1]
+    return Stretches(pile.free[g], pile.first[g], pile.last[g], pile.fixed[g], pile.before[g],
+                     pile.after[g], pile.empty[g], pile.codes[a[0]:z[0]], pile.runs[a[1]:z[1]],
+                     pile.totals[a[2]:z[2]])
+
 # %% ../../nbs/engine/stretches.ipynb #10a1c4aa
 class ObservedChain(NamedTuple):
     "The chain of what is seen."
@@ -216,11 +269,16 @@ class Slopes(NamedTuple):
 
 def slope_space(
     n_states: int, # Number of states
-    counted: Stretches, # Whose fixed stretches need room
+    *each: Stretches | Pile, # Whose fixed stretches need room
 ) -> Slopes:
     "Room for slopes."
-    S = n_states
-    depth = [len(counted.fixed), max(len(counted.before), len(counted.empty)), len(counted.after)]
+    S, depth = n_states, [0, 0, 0]
+    for counted in each:
+        axis = counted.free.ndim - 2 # a pile has one axis more
+        known = counted.fixed, counted.before, counted.empty, counted.after
+        deep = [x.shape[axis] for x in known]
+        own = deep[0], max(deep[1], deep[2]), deep[3]
+        depth = [max(a, b) for a, b in zip(depth, own)]
     chain = ObservedChain(np.empty((S, S)), np.empty((S, S)), np.empty(S))
     return Slopes(np.empty((S, S)), np.empty(S), np.empty(S), chain, np.empty((10, S, S)),
                   np.empty((14, S)), np.empty((4, S * S + 2 * S)), np.empty((depth[0], S, S)),
@@ -598,6 +656,25 @@ def slopes_of_tied(start, psi, counted, slopes):
 
 # %% ../../nbs/engine/stretches.ipynb #e38fd7a0
 @njit(cache=True, error_model="numpy", nogil=True)
+def add_slopes(
+    T: np.ndarray, # Latent transition matrix `(S, S)`, or more rows
+    start: np.ndarray, # Law of the first latent state `(S,)`
+    psi: np.ndarray, # Omission probabilities `(S,)`
+    counted: Stretches, # From `count_stretches`
+    slopes: Slopes, # From `slope_space`, added to
+    logs: bool, # Whether the log-likelihood is wanted
+) -> float:
+    "Add slopes of the log-likelihood of stretches, tied ones by their surrogate; its value."
+    total, some = 0., counted.first.sum() + counted.free.sum() > 0
+    if some: fill_chain(T, start, psi, slopes.chain, slopes.room[0])
+    if len(counted.totals): total = slopes_of_tied(start, psi, counted, slopes)
+    elif some: total = slopes_of_free(start, psi, counted, slopes, logs)
+    if some: back_through_chain(T, psi, slopes)
+    if len(counted.fixed) + len(counted.before) + len(counted.after) + len(counted.empty):
+        total += slopes_where_known(T, start, psi, counted, slopes)
+    return total
+
+@njit(cache=True, error_model="numpy", nogil=True)
 def fill_slopes(
     T: np.ndarray, # Latent transition matrix `(S, S)`, or more rows
     start: np.ndarray, # Law of the first latent state `(S,)`
@@ -611,14 +688,7 @@ def fill_slopes(
     for i in range(S):
         slopes.start[i] = slopes.psi[i] = 0.
         for j in range(S): slopes.T[i, j] = 0.
-    total, some = 0., counted.first.sum() + counted.free.sum() > 0
-    if some: fill_chain(T, start, psi, slopes.chain, slopes.room[0])
-    if len(counted.totals): total = slopes_of_tied(start, psi, counted, slopes)
-    elif some: total = slopes_of_free(start, psi, counted, slopes, logs)
-    if some: back_through_chain(T, psi, slopes)
-    if len(counted.fixed) + len(counted.before) + len(counted.after) + len(counted.empty):
-        total += slopes_where_known(T, start, psi, counted, slopes)
-    return total
+    return add_slopes(T, start, psi, counted, slopes, logs)
 
 # %% ../../nbs/engine/stretches.ipynb #a2d80091
 def generating(T, start, psi, z):
@@ -714,7 +784,12 @@ def multiply_laws(codes, laws, M):
     return np.log(a[M]) + logs
 
 # %% ../../nbs/engine/stretches.ipynb #c4793b35
-def stretch_laws(T, start, psi, most):
+def stretch_laws(
+    T: np.ndarray, # Latent transition matrix `(S, S)`
+    start: np.ndarray, # Law of the first latent state `(S,)`
+    psi: np.ndarray, # Omission probabilities `(S,)`
+    most: int, # Largest number of omitted visits
+) -> np.ndarray: # By kind of stretch: between two states, before the first one, after the last one
     "Weight of each number of omitted visits, `(S * S + 2 * S, most + 1)`."
     G, g, u, laws = T, start, np.ones(len(psi)), []
     for _ in range(most + 1):
@@ -722,6 +797,7 @@ def stretch_laws(T, start, psi, most):
         G, g, u = (G * psi) @ T, (g * psi) @ T, T @ (psi * u)
     return np.ascontiguousarray(np.array(laws).T)
 
+# %% ../../nbs/engine/stretches.ipynb #c7f10990
 def left_out(T, start, psi, counted, tilt, L):
     "Bounds of the logs of what a circle of `L` points adds to each total."
     step = L / tilt.sd**2
@@ -731,7 +807,8 @@ def left_out(T, start, psi, counted, tilt, L):
         s = float(np.median(step))
         s = sign * min(s, .9 * room) if sign > 0 else sign * min(s, 30.)
         logs = tilted_moments(T, start, psi, tilt.r * np.exp(s))[0]
-        bounds.append(sum_runs(logs - tilt.logs, counted) - s * (counted.totals + sign * L))
+        with np.errstate(invalid="ignore"): gain = logs - tilt.logs # nan where nothing can be
+        bounds.append(sum_runs(gain, counted) - s * (counted.totals + sign * L))
     below = np.where(counted.totals >= L, bounds[1], -np.inf)
     return np.logaddexp(bounds[0], below)
 
@@ -770,7 +847,7 @@ def log_totals(
     if not len(counted.totals): return np.zeros(0)
     tilt = find_tilt(T, start, psi, counted)
     logs, free = circle_of(T, start, psi, counted, tilt), tilted_moments(T, start, psi, 1.)[0]
-    back = sum_runs(tilt.logs - free, counted)
+    with np.errstate(invalid="ignore"): back = sum_runs(tilt.logs - free, counted)
     logs = logs + back - counted.totals * np.log(tilt.r)
     for r in np.flatnonzero(np.isnan(logs)):
         codes, M = counted.codes[counted.runs[r]:counted.runs[r + 1]], int(counted.totals[r])
@@ -805,3 +882,18 @@ def stretch_log_likelihood(
     if not len(counted.totals): return value
     wrong = surrogate_totals(T, start, psi, counted, space)
     return float(value + log_totals(T, start, psi, counted).sum() - wrong)
+
+def add_stretches(
+    *each: Stretches, # Of parts of the data that share their omission probabilities
+) -> Stretches:
+    "Stretches of several parts together."
+    if len(each) == 1: return each[0]
+    sums = []
+    for name in Stretches._fields[:7]:
+        arrays = [getattr(x, name) for x in each]
+        sums.append(deep_stack(arrays, arrays[0].shape[1:]).sum(0))
+    bounds = np.cumsum([0, *(len(x.codes) for x in each)])
+    runs = [x.runs[:-1] + begin for x, begin in zip(each, bounds)] + [bounds[-1:]]
+    codes = np.concatenate([x.codes for x in each])
+    totals = np.concatenate([x.totals for x in each])
+    return Stretches(*sums, codes, np.concatenate(runs).astype(np.int64), totals)

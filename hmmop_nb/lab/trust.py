@@ -20,7 +20,9 @@ import numpy as np
 from scipy.special import ndtr, stdtr
 
 from .. import gaps, known_gaps, matching
-from ..engine import emissions, hamiltonian, lattice, messages, problem as parameters
+from hmmop_nb.engine import (
+    emissions, hamiltonian, lattice, messages, parts, problem as parameters
+)
 from ..engine.emissions import Categorical, Gaussian, Poisson
 from ..engine.posterior import Posterior
 from ..engine.problem import Prior, Problem, pose
@@ -655,8 +657,8 @@ def lost_beginning():
 
 def start_not_thinned():
     edit = "start=r0", "start=theta.start"
-    broken = rewritten(gaps, "chain", edit, inside=gaps.GapsSampler)
-    return {(gaps.GapsSampler, "chain"): broken}
+    broken = rewritten(parts, "asked", edit, inside=parts.FreePart)
+    return {(parts.FreePart, "asked"): broken}
 
 # %% ../../nbs/lab/trust.ipynb #cce82331
 #| code-fold: true
@@ -680,7 +682,7 @@ def swapped_beta():
     def broken(problem, counts, rng):
         swapped = counts._replace(omitted=counts.observed, observed=counts.omitted)
         return draw(problem, swapped, rng)
-    return {(parameters, "draw_psi"): broken}
+    return {(home, "draw_psi"): broken for home in (parameters, known_gaps)}
 
 def normal_with(*edits):
     return {(emissions, "draw_normal"): rewritten(emissions, "draw_normal", *edits)}
@@ -709,7 +711,7 @@ def no_prior_count():
     return {(parameters, "draw_T"): broken}
 
 def one_row_for_all():
-    edit = "S * (gammaln(S * a)", "(gammaln(S * a)"
+    edit = "gammaln(a)).sum()", "gammaln(a))[0]"
     broken = rewritten(hamiltonian, "draw_concentration", edit)
     return {(hamiltonian, "draw_concentration"): broken}
 
@@ -738,7 +740,7 @@ PARAMETER_MUTANTS = [
 #| code-fold: true
 def paths_with(*edits):
     draw = rewritten(messages, "draw_paths", *edits)
-    return {(home, "draw_paths"): draw for home in (known_gaps, matching, gaps)}
+    return {(home, "draw_paths"): draw for home in (known_gaps, matching, gaps, parts)}
 
 def forgetful_backward(): return paths_with(("np.c_[T, np.ones(S)]", "np.ones((S, S + 1))"))
 
@@ -747,14 +749,14 @@ def omitted_weigh_one(): return paths_with(("(1 - psi, psi)", "(1 - psi, np.ones
 def same_numbers(): return paths_with(("int(stream), sweep)", "int(stream), 0)"))
 
 def no_ratio():
-    edit = "(ratio[j] * near[j])", "near[j]"
+    edit = "(here[r, j] * v[s, off + j])", "v[s, off + j]"
     broken = rewritten(lattice, "step_slice", edit, entry="draw_matches_share")
     return {(lattice, "draw_matches_share"): broken}
 
 def transposed():
-    walk = matching.as_walk
+    walk = lattice.as_walk
     def broken(start, T, psi): return walk(start, T, psi)._replace(TT=np.array(T))
-    return {(matching, "as_walk"): broken}
+    return {(home, "as_walk"): broken for home in (matching, parts)}
 
 MESSAGE_MUTANTS = [
     Mutant("forgetful backward", "states drawn from the filter, whatever comes next",

@@ -1,0 +1,151 @@
+"""What is known in part: every form of it is taken, helps, and is refused where it contradicts itself."""
+import numba
+import numpy as np
+import pytest
+
+import hmmop_nb as hm
+
+NAN = np.nan
+MODEL = hm.degree_chain(4, 3, psi=.5, scale=.2, seed=1)
+DATA = MODEL.sample(30, 20, seed=2)
+RUN = dict(n_states=4, draws=20, warmup=30, chains=2, seed=3, progress=False)
+RNG = np.random.default_rng(0)
+STAMPS = [np.where(RNG.random(len(p)) < .3, p, NAN) for p in DATA.positions]
+LENGTHS = np.where(RNG.random(30) < .5, 20., NAN)
+LABELS = [np.where(RNG.random(len(p)) < .2, DATA.states[i][p], -1) for i, p in enumerate(DATA.positions)]
+MIXED = dict(positions=STAMPS, n_steps=LENGTHS, labels=LABELS, psi=.5)
+
+
+def table(**more):
+    "The same data as a long table, with what is known in columns."
+    pd = pytest.importorskip("pandas")
+    owner = np.repeat(np.arange(30), DATA.sequences.lengths)
+    words = [None if s < 0 else "abcd"[int(s)] for s in np.concatenate(LABELS)]
+    return pd.DataFrame(dict(sequence=owner, value=DATA.sequences.values, step=np.concatenate(STAMPS),
+                             state=words, days=LENGTHS[owner], often=1) | more)
+
+
+def test_a_table_names_the_columns():
+    as_lists = hm.fit(DATA.sequences, **MIXED, **RUN)
+    as_table = hm.fit(table(), positions="step", n_steps="days", labels="state", weights="often", psi=.5, **RUN)
+    np.testing.assert_array_equal(as_lists.T, as_table.T)
+    assert "labels: a = 0, b = 1, c = 2, d = 3" in as_table.info["chosen"]
+
+
+def test_fit_says_what_it_was_told():
+    line = hm.fit(DATA.sequences, **MIXED, **RUN).info["chosen"]
+    told = int(np.isfinite(np.concatenate(STAMPS)).sum())
+    for said in ("fit_mixed", f"{int(np.isfinite(LENGTHS).sum())} of 30 lengths",
+                 f"{told} of {len(DATA.sequences.values)} positions", "labels", "psi"):
+        assert said in line
+
+
+@pytest.mark.parametrize("told, complete", [
+    (dict(positions=[p.astype(float) for p in DATA.positions], n_steps=np.full(30, 20.)), dict(method="known")),
+    (dict(n_steps=np.full(30, 20.)), dict(method="matching")),
+    (dict(positions=[None] * 30), dict(method="gaps")),
+])
+def test_the_corners_are_the_three_methods(told, complete):
+    plain = {name: np.array(x, int) for name, x in told.items() if name == "n_steps"}
+    if complete["method"] == "known": plain["positions"] = DATA.positions
+    ours = hm.fit(DATA.sequences, psi=.5, method="mixed", **told, **RUN)
+    theirs = hm.fit(DATA.sequences, psi=.5, **plain, **complete, **RUN)
+    np.testing.assert_array_equal(ours.T, theirs.T)
+    np.testing.assert_array_equal(ours.log_density, theirs.log_density)
+
+
+def test_any_number_of_threads_gives_the_same_draws():
+    before = numba.get_num_threads()
+    found = []
+    try:
+        for threads in (1, before):
+            numba.set_num_threads(threads)
+            found.append(hm.fit(DATA.sequences, **MIXED, **RUN).T)
+    finally: numba.set_num_threads(before)
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path):
+    whole = hm.fit(DATA.sequences, **MIXED, **RUN)
+    path = tmp_path / "run.npz"
+    hm.fit(DATA.sequences, **MIXED, **RUN | dict(draws=8), checkpoint=path)
+    again = hm.fit(DATA.sequences, **MIXED, **RUN, checkpoint=path)
+    np.testing.assert_array_equal(whole.T, again.T)
+
+
+def test_psi_by_sequence_is_psi_by_state_when_all_are_alike():
+    by_list = hm.fit(DATA.sequences, psi=np.full((30, 1), .5), **RUN)
+    np.testing.assert_allclose(by_list.mean_T, hm.fit(DATA.sequences, psi=.5, **RUN).mean_T, atol=.2)
+    assert by_list.info["chosen"].endswith("psi by sequence")
+
+
+def test_labels_settle_the_numbering():
+    "A state that is told to be number 0 stays number 0, whatever the order of the means."
+    turned = [np.where(x >= 0, 3 - x, -1) for x in LABELS]
+    means = hm.fit(DATA.sequences, psi=.5, labels=turned, **RUN).model().emission.means
+    assert (np.diff(means) < 0).all()
+
+
+def test_more_knowledge_helps():
+    model = hm.degree_chain(6, 3, psi=.6, scale=.1, seed=5)
+    data = model.sample(150, 40, seed=6)
+    run = dict(emission=model.emission, draws=60, warmup=80, chains=2, seed=1, progress=False, psi=.6)
+    errors = []
+    for share in (0., .3, 1.):
+        hide = np.random.default_rng(1)
+        stamps = [np.where(hide.random(len(p)) < share, p, NAN) for p in data.positions]
+        errors.append(hm.l1_distance(hm.fit(data.sequences, positions=stamps, **run).mean_T, model.T))
+    assert errors[2] < errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("told, words", [
+    (dict(positions=[[0, NAN, 9]], n_steps=9), ("sequence 0", "steps are 0 to 8")),
+    (dict(positions=[[4, NAN, 5]]), ("sequence 0", "observation 2", "no place")),
+    (dict(positions=[[4, NAN, 4]]), ("has 4 before 4",)),
+    (dict(earliest=[[NAN, 5, NAN]], latest=[[NAN, 3, NAN]], n_steps=9), ("sequence 0", "no place")),
+    (dict(latest=[[NAN, 3, NAN]], psi=.5), ("sequence 0", "windows need an end")),
+    (dict(labels=[[7, -1, -1]], psi=.5), ("sequence 0", "observation 0", "7", "no state")),
+    (dict(labels=[[0, -1]], psi=.5), ("sequence 0", "2 labels for 3 observations")),
+    (dict(weights=[-1], psi=.5), ("weights[0]",)),
+    (dict(weights=[.5], psi=.5), ("weights", "whole numbers")),
+    (dict(psi=[[.5], [.5]]), ("psi", "shape (2, 1)")),
+    (dict(psi=[[NAN]]), ("psi", "sequence 0")),
+    (dict(n_steps=[2.5]), ("n_steps",)),
+    (dict(n_steps="each", psi=.5), ("n_steps", "law of the lengths")),
+    (dict(labels=[[0, 1, -1]]), ("at least one must be known",)),
+])
+def test_contradictions_name_the_place_and_the_remedy(told, words):
+    with pytest.raises(ValueError) as error: hm.fit([[0., 1., 2.]], 3, emission=hm.Gaussian([0, 1, 2], .5), progress=False, **told)
+    for word in words: assert word in str(error.value), str(error.value)
+
+
+def test_a_label_that_the_emission_forbids_is_named():
+    with pytest.raises(ValueError, match="sequence 1 has probability zero"):
+        hm.fit([[0, 1, 1], [0, 1, 0]], emission="states", psi=.5, labels=[None, [1, -1, -1]], progress=False)
+
+
+def test_inference_takes_the_same_knowledge():
+    told = dict(positions=STAMPS, labels=LABELS)
+    logs = hm.log_likelihood(MODEL, DATA.sequences, LENGTHS, **told)
+    gamma = hm.posterior_marginals(MODEL, DATA.sequences, LENGTHS, **told)
+    assert np.isfinite(logs).all() and all(np.allclose(g.sum(1), 1) for g in gamma)
+    for g, label in zip(gamma, LABELS):
+        for row, s in zip(g, label): assert s < 0 or row[int(s)] == pytest.approx(1)
+    for method in ("posterior", "viterbi"):
+        found = hm.decode(MODEL, DATA.sequences, LENGTHS, method=method, **told)
+        for x, label in zip(found, LABELS): assert (x[label >= 0] == label[label >= 0]).all()
+    steps = hm.place(MODEL, DATA.sequences, 20, **told)
+    for x, stamp in zip(steps, STAMPS): assert (x[np.isfinite(stamp)] == stamp[np.isfinite(stamp)]).all()
+    with pytest.raises(ValueError, match="n_steps: is not known for sequence"): hm.place(MODEL, DATA.sequences, LENGTHS, **told)
+
+
+def test_known_places_in_inference_are_the_sum_over_walks():
+    "The likelihood of a list with all its places, against a sum over all walks."
+    model = hm.HMMOP([[.2, .8], [.6, .4]], [.7, .3], hm.Gaussian([0., 1.], .5), [.3, .6])
+    values, places = np.array([.1, .9]), [1, 3]
+    b, total = np.exp(model.emission.log_likelihood(values)), 0.
+    for walk in np.ndindex(2, 2, 2, 2, 2):
+        p = model.start[walk[0]] * np.prod([model.T[i, j] for i, j in zip(walk, walk[1:])])
+        for t, s in enumerate(walk): p *= (1 - model.psi[s]) * b[places.index(t), s] if t in places else model.psi[s]
+        total += p
+    assert hm.log_likelihood(model, [values], 5, positions=[places])[0] == pytest.approx(np.log(total), abs=1e-12)
