@@ -16,8 +16,8 @@ from scipy.special import expit, gammaln, logit, wrightomega
 from .problem import Problem, Theta, log_alpha_prior, slice_step
 from .random import Stream, sweep_rng
 from hmmop_nb.engine.stretches import (
-    Pile, Slopes, Stretches, add_slopes, fill_slopes, free_stretches, from_pile, log_totals,
-    pile_up, slope_space, surrogate_totals
+    Pile, Slopes, Stretches, add_pile, add_slopes, clear_slopes, free_stretches, from_pile,
+    log_totals, pile_up, slope_space, surrogate_totals
 )
 
 # %% auto #0
@@ -67,7 +67,7 @@ def space_for(z, target):
                  np.empty(z.shape))
 
 # %% ../../nbs/engine/hamiltonian.ipynb #bd799983
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def lengthen(z, alpha, space):
     "Fill in `x`, the slope `h'(z)`, the total of each row, and the rows themselves."
     x, slope, total, P = space.x, space.slope, space.total, space.P
@@ -86,7 +86,7 @@ def lengthen(z, alpha, space):
         total[i] = top + np.log(weight) if top > -np.inf else 0.
 
 # %% ../../nbs/engine/hamiltonian.ipynb #18565444
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def fill_point(z, target, space):
     "Fill in the probabilities of a point."
     psi, P, alpha, S = space.psi, space.P, target.concentrations, len(target.psi)
@@ -107,9 +107,9 @@ def fill_density(z, target, space, logs):
     psi, x, slope, total, slopes = space.psi, space.x, space.slope, space.total, space.slopes
     P, C, grad, alpha = space.P, space.C, space.gradient, target.concentrations
     S = len(psi)
-    loglik = fill_slopes(P, P[S], psi, target.stretches, slopes, logs)
-    for g in range(len(target.more.psi)):
-        loglik += add_slopes(P, P[S], target.more.psi[g], from_pile(target.more, g), slopes, logs)
+    clear_slopes(slopes)
+    loglik = add_slopes(P, P[S], psi, target.stretches, slopes, logs)
+    loglik += add_pile(P, target.more, slopes, logs)
     density = loglik
     for i in range(S):
         C[S, i] = P[S, i] * slopes.start[i]

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
 # %% auto #0
-__all__ = ['FREE', 'TIED', 'INNER', 'Plan', 'plan_stretches', 'Stretches', 'count_stretches', 'free_stretches', 'Pile',
-           'deep_stack', 'pile_up', 'from_pile', 'ObservedChain', 'fill_chain', 'observed_chain', 'Slopes',
-           'slope_space', 'add_slopes', 'fill_slopes', 'stretch_laws', 'log_totals', 'surrogate_totals',
+__all__ = ['FREE', 'TIED', 'KINDS', 'INNER', 'Plan', 'plan_stretches', 'Stretches', 'FreeStretches', 'FixedStretches',
+           'TiedStretches', 'of_kind', 'count_stretches', 'free_stretches', 'Pile', 'NoPile', 'deep_stack', 'pile_up',
+           'from_pile', 'ObservedChain', 'fill_chain', 'observed_chain', 'Slopes', 'slope_space', 'add_slopes',
+           'clear_slopes', 'fill_slopes', 'add_pile', 'stretch_laws', 'log_totals', 'surrogate_totals',
            'stretch_log_likelihood', 'add_stretches']
 
 # %% ../../nbs/engine/stretches.ipynb #0d5df0c9
@@ -93,6 +95,21 @@ class Stretches(NamedTuple):
     runs: np.ndarray # Where each run begins
     totals: np.ndarray # Its omitted visits
 
+# %% ../../nbs/engine/stretches.ipynb #f21ef76a
+class FreeStretches(Stretches): "Nothing is known of any of them."
+class FixedStretches(Stretches): "None of them is tied."
+class TiedStretches(Stretches): "None of them is fixed."
+
+KINDS = {(False, False): FreeStretches, (True, False): FixedStretches,
+         (False, True): TiedStretches, (True, True): Stretches} # by: some fixed, some tied
+
+def of_kind(
+    counted: Stretches, # Counts of any kind
+) -> Stretches:
+    "The same counts under the name of their kind."
+    fixed = len(counted.fixed) + len(counted.before) + len(counted.after) + len(counted.empty)
+    return KINDS[fixed > 0, len(counted.totals) > 0](*counted)
+
 # %% ../../nbs/engine/stretches.ipynb #e0edfc12
 @njit(cache=True, nogil=True)
 def tally_stretches(plan, labels, S, free, first, last, fixed, before, after, codes):
@@ -139,8 +156,8 @@ def count_stretches(
     codes = np.zeros(plan.runs[-1], np.int64)
     tally_stretches(plan, np.asarray(labels, np.int64), S, free, first, last, fixed, before, after,
                     codes)
-    return Stretches(free, first, last, fixed, before, after, plan.empty, codes, plan.runs,
-                     plan.totals)
+    return of_kind(Stretches(free, first, last, fixed, before, after, plan.empty, codes, plan.runs,
+                             plan.totals))
 
 # %% ../../nbs/engine/stretches.ipynb #71d706a8
 def free_stretches(
@@ -149,9 +166,9 @@ def free_stretches(
 ) -> Stretches:
     "Counts of free stretches, and nothing else."
     S = len(first)
-    return Stretches(np.array(transitions, float), np.array(first, float), np.zeros(S),
-                     np.zeros((0, S, S)), np.zeros((0, S)), np.zeros((0, S)), np.zeros(0),
-                     np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0))
+    return FreeStretches(np.array(transitions, float), np.array(first, float), np.zeros(S),
+                         np.zeros((0, S, S)), np.zeros((0, S)), np.zeros((0, S)), np.zeros(0),
+                         np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0))
 
 # %% ../../nbs/engine/stretches.ipynb #e40f4a43
 class Pile(NamedTuple):
@@ -168,6 +185,8 @@ class Pile(NamedTuple):
     runs: np.ndarray # Each group counts from 0
     totals: np.ndarray
     begins: np.ndarray # `(groups + 1, 3)`: where the codes, runs and totals of a group begin
+
+class NoPile(Pile): "A pile without groups."
 
 def deep_stack(arrays, shape):
     "Arrays of different depth in one, zeros where there is nothing."
@@ -191,7 +210,8 @@ def pile_up(
              ("after", (S,)), ("empty", ()))]
     if not g: deep[:3] = np.zeros((0, S, S)), np.zeros((0, S)), np.zeros((0, S))
     begins = np.vstack([np.zeros((1, 3), np.int64), np.cumsum(sizes, 0)]).astype(np.int64)
-    return Pile(np.array(psi, float).reshape(g, S), *deep, flat("codes", np.int64),
+    make = Pile if g else NoPile
+    return make(np.array(psi, float).reshape(g, S), *deep, flat("codes", np.int64),
                 flat("runs", np.int64), flat("totals", float), begins)
 
 @njit(cache=True)
@@ -655,7 +675,34 @@ def slopes_of_tied(start, psi, counted, slopes):
     return total
 
 # %% ../../nbs/engine/stretches.ipynb #e38fd7a0
-@njit(cache=True, error_model="numpy", nogil=True)
+def slopes_of_known(T, start, psi, counted, slopes):
+    "Slopes of fixed pieces, if there are any; their log-likelihood."
+    if len(counted.fixed) + len(counted.before) + len(counted.after) + len(counted.empty):
+        return slopes_where_known(T, start, psi, counted, slopes)
+    return 0.
+
+@overload(slopes_of_known)
+def compile_known(T, start, psi, counted, slopes):
+    "What is compiled for a kind of counts."
+    if counted.instance_class in (Stretches, FixedStretches): return slopes_of_known
+    def nothing(T, start, psi, counted, slopes): return 0.
+    return nothing
+
+def slopes_of_loose(start, psi, counted, slopes, logs):
+    "Slopes of free and tied stretches in `R` and `B`; their log-likelihood, tied by surrogate."
+    if len(counted.totals): return slopes_of_tied(start, psi, counted, slopes)
+    return slopes_of_free(start, psi, counted, slopes, logs)
+
+@overload(slopes_of_loose)
+def compile_loose(start, psi, counted, slopes, logs):
+    "The same."
+    if counted.instance_class in (Stretches, TiedStretches): return slopes_of_loose
+    def free(start, psi, counted, slopes, logs):
+        return slopes_of_free(start, psi, counted, slopes, logs)
+    return free
+
+# %% ../../nbs/engine/stretches.ipynb #32a1a50a
+@njit(cache=True, error_model="numpy", nogil=True, inline="always")
 def add_slopes(
     T: np.ndarray, # Latent transition matrix `(S, S)`, or more rows
     start: np.ndarray, # Law of the first latent state `(S,)`
@@ -665,14 +712,21 @@ def add_slopes(
     logs: bool, # Whether the log-likelihood is wanted
 ) -> float:
     "Add slopes of the log-likelihood of stretches, tied ones by their surrogate; its value."
-    total, some = 0., counted.first.sum() + counted.free.sum() > 0
-    if some: fill_chain(T, start, psi, slopes.chain, slopes.room[0])
-    if len(counted.totals): total = slopes_of_tied(start, psi, counted, slopes)
-    elif some: total = slopes_of_free(start, psi, counted, slopes, logs)
-    if some: back_through_chain(T, psi, slopes)
-    if len(counted.fixed) + len(counted.before) + len(counted.after) + len(counted.empty):
-        total += slopes_where_known(T, start, psi, counted, slopes)
-    return total
+    total = 0.
+    if counted.first.sum() + counted.free.sum() > 0:
+        fill_chain(T, start, psi, slopes.chain, slopes.room[0])
+        total = slopes_of_loose(start, psi, counted, slopes, logs)
+        back_through_chain(T, psi, slopes)
+    return total + slopes_of_known(T, start, psi, counted, slopes)
+
+@njit(cache=True, error_model="numpy", nogil=True, inline="always")
+def clear_slopes(
+    slopes: Slopes, # From `slope_space`
+) -> None:
+    "Begin with slopes of zero."
+    for i in range(len(slopes.psi)):
+        slopes.start[i] = slopes.psi[i] = 0.
+        for j in range(len(slopes.psi)): slopes.T[i, j] = 0.
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def fill_slopes(
@@ -684,11 +738,34 @@ def fill_slopes(
     logs: bool, # Whether the log-likelihood is wanted
 ) -> float:
     "Slopes of the log-likelihood of all stretches, tied ones by their surrogate; its value."
-    S = len(psi)
-    for i in range(S):
-        slopes.start[i] = slopes.psi[i] = 0.
-        for j in range(S): slopes.T[i, j] = 0.
+    clear_slopes(slopes)
     return add_slopes(T, start, psi, counted, slopes, logs)
+
+# %% ../../nbs/engine/stretches.ipynb #8f3e9760
+def slopes_of_pile(P, pile, slopes, logs):
+    "Slopes of all groups of a pile; their log-likelihood."
+    total, start = 0., P[len(slopes.psi)]
+    for g in range(len(pile.psi)):
+        total += add_slopes(P, start, pile.psi[g], from_pile(pile, g), slopes, logs)
+    return total
+
+@overload(slopes_of_pile)
+def compile_pile(P, pile, slopes, logs):
+    "What is compiled for a pile, or for none."
+    if pile.instance_class is not NoPile: return slopes_of_pile
+    def nothing(P, pile, slopes, logs): return 0.
+    return nothing
+
+# %% ../../nbs/engine/stretches.ipynb #b5782b84
+@njit(cache=True, error_model="numpy", nogil=True, inline="always")
+def add_pile(
+    P: np.ndarray, # `(S + 1, S)`: rows of `T`, then the start
+    pile: Pile, # From `pile_up`
+    slopes: Slopes, # From `slope_space`, added to
+    logs: bool, # Whether the log-likelihood is wanted
+) -> float:
+    "Add slopes of the log-likelihood of all groups of a pile; its value."
+    return slopes_of_pile(P, pile, slopes, logs)
 
 # %% ../../nbs/engine/stretches.ipynb #a2d80091
 def generating(T, start, psi, z):
@@ -896,4 +973,5 @@ def add_stretches(
     runs = [x.runs[:-1] + begin for x, begin in zip(each, bounds)] + [bounds[-1:]]
     codes = np.concatenate([x.codes for x in each])
     totals = np.concatenate([x.totals for x in each])
-    return Stretches(*sums, codes, np.concatenate(runs).astype(np.int64), totals)
+    counted = Stretches(*sums, codes, np.concatenate(runs).astype(np.int64), totals)
+    return of_kind(counted)
