@@ -14,6 +14,7 @@ import numpy as np
 from arviz_stats.base import array_stats
 
 import hmmop_nb as hm
+from hmmop_nb.limits import predicted_draws
 
 KEEPS = (.2, .35, .5, .8)
 CHAINS = {
@@ -28,42 +29,10 @@ RUNS = { # draws and warm-up of each of two chains
 }
 
 
-def known_information(T, psi):
-    "Information about `T` in one observed transition with known gap, and in the latent steps behind it."
-    S, rho = len(T), hm.stationary(T)
-    place = {pair: a for a, pair in enumerate(np.ndindex(S, S)) if T[pair] > 0}
-    seen, G = np.zeros((len(place), len(place))), [T]
-    while len(G) < 400 and G[-1].max() > 1e-12: G.append((G[-1] * psi) @ T)
-    at = rho * (1 - psi)
-    at = at / at.sum()
-    for d, matrix in enumerate(G):
-        slope = np.zeros((S, S, S, S)) # of G_d in T
-        for r in range(d + 1):
-            left = np.eye(S) if r == 0 else G[r - 1] * psi
-            right = np.eye(S) if r == d else psi[:, None] * G[d - r - 1]
-            slope += np.einsum("ia,bj->ijab", left, right)
-        flat = slope.reshape(S, S, -1)[:, :, [i * S + j for i, j in place]]
-        weight = np.where(matrix > 0, at[:, None] * (1 - psi) / np.where(matrix > 0, matrix, 1), 0)
-        seen += np.einsum("ij,ija,ijb->ab", weight, flat, flat)
-    steps = rho[:, None] / ((1 - psi) @ rho) # latent steps from each state for one that is seen
-    full = np.diag([(steps / np.where(T > 0, T, 1))[pair] for pair in place])
-    return seen, full, place
-
-
-def missing_rate(T, psi):
-    "Least share of information that observed transitions with known gaps have of the complete one."
-    seen, full, place = known_information(np.array(T), np.array(psi))
-    rows = np.array([i for i, _ in place])
-    basis = []
-    for i in range(len(T)):
-        own = np.flatnonzero(rows == i)
-        for a in own[1:]:
-            way = np.zeros(len(rows))
-            way[own[0]], way[a] = -1, 1 # rows keep their sum
-            basis.append(way)
-    basis = np.array(basis).T
-    share = np.linalg.eigvals(np.linalg.solve(basis.T @ full @ basis, basis.T @ seen @ basis))
-    return float(np.real(share).min())
+def predicted(model, method):
+    "Effective draws per draw that the missing information predicts of a sampler that draws what is omitted."
+    known = "positions" if method == "known" else "lengths"
+    return f"{predicted_draws(model.T, model.psi, n_steps=80, known=known):.4f}"
 
 
 def measure(method, variant, model, data):
@@ -94,8 +63,7 @@ def mixing():
         for keep in KEEPS:
             model = make(keep)
             data = model.sample(1500, 80, seed=2)
-            share = missing_rate(model.T, model.psi) if model.n_states < 20 else float("nan")
             for method, variant in RUNS:
                 about = dict(chain=name, keep=keep, method=method, variant=variant)
-                told = f"{share / (2 - share):.4f}" if (method, variant) == ("known", "augmented") else ""
+                told = predicted(model, method) if variant == "augmented" else ""
                 yield about | measure(method, variant, model, data) | dict(predicted_per_draw=told)

@@ -30,6 +30,7 @@ from .gaps import fit_gaps
 from .psi import identifiability
 from .em import fit_em
 from .inference import decode, log_likelihood, place, posterior_marginals
+from .limits import limit, plan
 from .fit import choose_n_states, fit
 from .estimator import GapHMM
 from .explore import explore
@@ -41,7 +42,7 @@ __all__ = [
     "Sequences", "StudentT", "admissible_psi", "choose_n_states", "compose", "cyclic_multipartite", "decode",
     "degree_chain", "explore", "fit", "fit_analytic", "fit_em", "fit_gaps",
     "fit_known", "fit_matching", "fit_naive", "fit_random", "identifiability", "infer_psi", "l1_distance",
-    "log_likelihood", "nearest_stochastic", "part_of_speech", "place", "posterior_marginals", "stationary", "thin",
+    "limit", "log_likelihood", "nearest_stochastic", "part_of_speech", "place", "plan", "posterior_marginals", "stationary", "thin",
     "thin_bursty", "thin_finite", "thin_start", "unthin",
 ]
 

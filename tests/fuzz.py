@@ -21,7 +21,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 import numpy as np
 
 import hmmop_nb as hm
-from hmmop_nb import em, gaps, inference, transforms
+from hmmop_nb import em, gaps, inference, limits, transforms
 from hmmop_nb.engine import reading
 from hmmop_nb.lab import chains
 
@@ -279,6 +279,13 @@ def transform_functions():
         Target("nearest_stochastic", hm.nearest_stochastic, dict(T=T)),
         Target("transforms.unthin_se", transforms.unthin_se, dict(R=R, psi=.5, counts=[10., 20.])),
         Target("transforms.plot_thinned", transforms.plot_thinned, dict(T=T, psi=.5)),
+        Target("limit", hm.limit, dict(T=T, psi=.5, n_sequences=10, n_steps=5, known="nothing", start=START, support=np.ones((2, 2)),
+                                       start_learned=True, psi_learned=True)),
+        Target("plan", hm.plan, dict(T=T, psi=.5, target=.1, n_steps=5, known="lengths", start=START, support=np.ones((2, 2)),
+                                     start_learned=False, psi_learned=False)),
+        Target("limits.least_se", limits.least_se, dict(T=T, psi=.5, counts=[10., 20.], places=True)),
+        Target("limits.amplification", limits.amplification, dict(T=T, psi=.5)),
+        Target("limits.predicted_draws", limits.predicted_draws, dict(T=T, psi=.5, n_steps=5, known="lengths", drawn="everything")),
         Target("gaps.gap_law", gaps.gap_law, dict(T=T, psi=.5, max_gap=3)),
         Target("identifiability", hm.identifiability, dict(
             R=R, psi_known=[.5, nan], impossible=None, constant=False, lengths=False, tol=1e-9, exact=False)),
@@ -358,6 +365,7 @@ def pictures():
         Target("degree_chain", hm.degree_chain, dict(n_states=3, degree=2, psi=.5, scale=.1, seed=1)),
         Target("cyclic_multipartite", hm.cyclic_multipartite, dict(n_states=4, n_groups=2, psi=.5, scale=.1, leak=False, seed=1)),
         Target("part_of_speech", hm.part_of_speech, dict(psi=.5, punctuation=False)),
+        Target("chains.persistent_chain", chains.persistent_chain, dict(n_states=4, degree=2, stay=.9, psi=.5, scale=.1, seed=1)),
         Target("chains.universal_tag", chains.universal_tag, dict(brown_tag="nn")),
         Target("chains.brown_counts", chains.brown_counts, dict(folder=".")),
         Target("chains.save_counts", chains.save_counts, dict(path="counts.npz", counts={"a": np.ones(2)})),
