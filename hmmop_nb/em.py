@@ -29,6 +29,7 @@ from hmmop_nb.engine.problem import (
     Counts, Prior, Problem, Theta, first_theta, known_steps, log_prior, pose
 )
 from .engine.random import Stream, as_key, sweep_rng
+from .engine.starts import try_starts
 from .engine.stretches import observed_chain
 from .gaps import expected_latent
 from .known_gaps import describe, unthin_theta
@@ -840,13 +841,16 @@ def given_start(problem, theta):
     if problem.start is not None: return theta._replace(T=T)
     return theta._replace(T=T, start=shares(theta.start * first, first / first.sum()))
 
-def choose_starts(problem, restarts, key):
-    "Points to climb from: the one that `init` asks for, then random ones."
+def choose_starts(problem, restarts, key, tried=None):
+    "Points to climb from: what `init` asks for, then random ones; `tried` is filled with trials."
     begin = first_theta(problem, sweep_rng(key, 0, Stream.START))
     symbols = problem.family.prior_probs.shape[1] if problem.family.symbols else 0
     if problem.init is None and symbols > MANY and (begin.psi < 1).any():
         starts = rehearse(problem, begin, key)
-    elif problem.init is None: starts = [analytic_start(problem, begin)]
+    elif problem.init is None:
+        found = try_starts(as_naive(problem), begin, key, climb_data)
+        starts = [unthin_theta(problem, point, begin.psi, SHARE) for point in found.points]
+        if tried is not None: tried += found.tried
     elif isinstance(problem.init, HMMOP): starts = [given_start(problem, begin)]
     else: starts = [begin]
     blind = replace(problem, init="random")
@@ -995,12 +999,14 @@ def fit_em(
     if errors: check_slopes(asked.family)
     centre = centre_of(asked)
     problem = near_zero(asked, centre)
-    starts = choose_starts(problem, restarts, as_key(seed))
+    tried: list[dict] = []
+    starts = choose_starts(problem, restarts, as_key(seed), tried)
     climbs = climb_all(problem, starts, tol, max_iter, progress)
     best = climbs[int(np.argmax([climb.value for climb in climbs]))]
     said, theta = unfinished(best, max_iter), best.point
     warn_user(said)
-    info = about_climb(problem, best, climbs) | dict(tol=tol, shared_psi=psi is None)
+    info = about_climb(problem, best, climbs) | dict(tol=tol, shared_psi=psi is None,
+                                                     rehearsal=tried)
     info["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None
     if said: info["warnings"] = said
     model = HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), theta.psi)

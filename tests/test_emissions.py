@@ -154,6 +154,68 @@ def test_an_em_step_is_that_of_hmmlearn(covariance):
     else: assert np.allclose(covariances, theirs._covars_, atol=1e-8)
 
 
+SYMBOLS = hm.Categorical([[.7, .2, .1, 0.], [.1, .1, .2, .6], [.2, .5, .1, .2]])
+
+
+@pytest.mark.parametrize("name, emission", [("poisson", hm.Poisson([2., 5., 9.])), ("categorical", SYMBOLS)])
+def test_counts_and_symbols_are_those_of_hmmlearn(name, emission):
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    seq = hm.HMMOP(T, START, emission, 0.).sample(5, 60, seed=8).sequences
+    problem = pose(seq, emission=name, n_states=3, psi=0.)
+    theta = first_theta(problem, np.random.default_rng(2))
+    theirs = dict(poisson=hmm.PoissonHMM, categorical=hmm.CategoricalHMM)[name](3, init_params="", n_iter=1, tol=-np.inf)
+    theirs.startprob_, theirs.transmat_ = theta.start, theta.T
+    if name == "poisson": theirs.lambdas_, theirs.n_features = theta.emission[0][:, None].copy(), 1
+    else: theirs.emissionprob_, theirs.n_features = theta.emission.copy(), 4
+    X = seq.values.reshape(-1, 1)
+    at = hm.HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), 0.)
+    assert np.isclose(hm.log_likelihood(at, seq).sum(), theirs.score(X, seq.lengths), rtol=1e-10)
+    assert np.allclose(np.concatenate(hm.posterior_marginals(at, seq)), theirs.predict_proba(X, seq.lengths), atol=1e-8)
+    new = em_step(problem, theta, expectations(problem, theta), 1e-8)
+    theirs.fit(X, seq.lengths)
+    assert np.allclose(new.T, theirs.transmat_, atol=1e-6) # the chain is found by a climb
+    found = new.emission[0] if name == "poisson" else new.emission
+    assert np.allclose(found, theirs.lambdas_[:, 0] if name == "poisson" else theirs.emissionprob_, atol=1e-8)
+
+
+def test_mixtures_are_those_of_hmmlearn():
+    "Its covariances are taken around the means before the step, ours around those after it."
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    parts = hm.GaussianVector(np.array([[0., 0.], [2., 1.], [6., 0.], [6., 3.], [0., 6.], [3., 7.]]), [np.eye(2)] * 6)
+    seq = hm.HMMOP(T, START, Mixture([[.4, .6]] * 3, parts), 0.).sample(5, 60, seed=8).sequences
+    problem = pose(seq, emission=("mixture", dict(n_parts=2)), n_states=3, psi=0.)
+    theta = first_theta(problem, np.random.default_rng(2))
+    arrays = problem.family.unpack(theta.emission)
+    weights, means, covariances = (arrays[name].copy() for name in ("weights", "means", "covariances"))
+    theirs = hmm.GMMHMM(3, 2, covariance_type="full", init_params="", n_iter=1, tol=-np.inf)
+    theirs.n_features = 2
+    theirs.startprob_, theirs.transmat_, theirs.weights_ = theta.start, theta.T, weights
+    theirs.means_, theirs.covars_ = means, covariances
+    theirs._init_covar_priors(), theirs._fix_priors_shape()
+    at = hm.HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), 0.)
+    assert np.isclose(hm.log_likelihood(at, seq).sum(), theirs.score(seq.values, seq.lengths), rtol=1e-10)
+    gamma = np.concatenate(hm.posterior_marginals(at, seq))
+    assert np.allclose(gamma, theirs.predict_proba(seq.values, seq.lengths), atol=1e-8)
+    theirs.fit(seq.values, seq.lengths)
+    new = em_step(problem, theta, expectations(problem, theta), 1e-8)
+    found = problem.family.unpack(new.emission)
+    assert np.allclose(new.T, theirs.transmat_, atol=1e-6)
+    assert np.allclose(found["weights"], theirs.weights_, atol=1e-8) and np.allclose(found["means"], theirs.means_, atol=1e-8)
+    moved = found["means"] - means
+    assert np.allclose(found["covariances"] + moved[..., :, None] * moved[..., None, :], theirs.covars_, atol=1e-8)
+
+
+def test_several_starts_are_tried_where_states_overlap_and_reported():
+    model = hm.HMMOP(T, START, hm.Gaussian([0., 1.5, 3.], 1.), 0.)
+    data = model.sample(40, 50, seed=1).sequences
+    found = hm.fit_em(data, n_states=3, psi=0., seed=2)
+    kinds = [each["kind"] for each in found.info["rehearsal"]]
+    assert sorted(set(kinds)) == ["mixture", "neighbours", "random"] and kinds.count("random") >= 4
+    assert found.info["log_likelihood"] > hm.fit_em(data, n_states=3, psi=0., init=model).info["log_likelihood"] - .1
+    clear = hm.HMMOP(T, START, hm.Gaussian([0., 15., 30.], 1.), 0.).sample(40, 50, seed=1).sequences
+    assert hm.fit_em(clear, n_states=3, psi=0., seed=2).info["rehearsal"] == []
+
+
 @pytest.mark.parametrize("name", EMISSIONS)
 def test_em_climbs_to_a_chain_like_the_true_one(name):
     data = simulated(name)

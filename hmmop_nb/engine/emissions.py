@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -226,7 +227,7 @@ def curve_weights(m: Numbers, a: Numbers, q: Numbers, c: Numbers) -> Weights:
 
 def table_weights(logs: np.ndarray) -> Weights:
     "Weights from the log densities `(symbols, S)` of each symbol."
-    top = np.maximum(logs.max(1), _NEVER)
+    top = np.maximum(reduce(np.maximum, logs.T), _NEVER) # column by column, since rows are short
     logs = np.ascontiguousarray(logs - top[:, None])
     return Weights(np.empty((4, 0)), np.exp(logs), top, logs)
 

@@ -12,6 +12,7 @@ from functools import partial, reduce
 from typing import Any
 
 import numpy as np
+from numba import njit
 from scipy.special import multigammaln
 
 from hmmop_nb.engine.checks import (
@@ -27,7 +28,7 @@ from hmmop_nb.engine.families import (
     Gamma, LearnedCategorical, LearnedFamily, LearnedGamma, LearnedGaussian, LearnedLogNormal,
     LearnedNegativeBinomial, LearnedPoisson, LearnedSizedNegativeBinomial, LearnedStudentT,
     LearnedVonMises, LogNormal, NegativeBinomial, StudentT, VonMises, log_gamma_law, prior_pair,
-    shares_of, sums_by_state
+    shares_of
 )
 
 # %% auto #0
@@ -83,6 +84,28 @@ def blocks_of(
         for i in range(0, len(rows), BLOCK): yield int(code[rows[0]]), rows[i:i + BLOCK]
 
 # %% ../../nbs/engine/vectors.ipynb #2150ffaa
+TURNED = 64 # rows that a kernel takes at a time
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def whitened_logs(x, centre, whiten, shift, constant, logs):
+    "Log density of full rows, given triangular `W`, `W` times the means, and the constant."
+    n, d = x.shape
+    block, z, square = np.zeros((d, TURNED)), np.empty(TURNED), np.empty(TURNED)
+    for low in range(0, n, TURNED):
+        m = min(TURNED, n - low)
+        for k in range(m):
+            for j in range(d): block[j, k] = x[low + k, j] - centre[j]
+        for s in range(len(constant)):
+            square[:] = 0
+            for i in range(d):
+                z[:] = -shift[s, i]
+                for j in range(i + 1):
+                    w, row = whiten[s, i, j], block[j]
+                    for k in range(TURNED): z[k] += w * row[k]
+                for k in range(TURNED): square[k] += z[k] * z[k]
+            for k in range(m): logs[low + k, s] = constant[s] - .5 * square[k]
+
+# %% ../../nbs/engine/vectors.ipynb #c6b5e5dd
 def log_normal_rows(
     x: np.ndarray, # `(n, d)`, no holes
     means: np.ndarray, # `(S, d)`
@@ -93,13 +116,9 @@ def log_normal_rows(
     whiten = np.linalg.inv(np.linalg.cholesky(covariances))
     constant = np.log(np.diagonal(whiten, axis1=1, axis2=2)).sum(1) - .5 * d * np.log(2 * np.pi)
     centre = means.mean(0)
-    stacked = whiten.reshape(S * d, d)
-    shift = np.einsum("sij,sj->si", whiten, means - centre).reshape(-1, 1)
+    shift = np.einsum("sij,sj->si", whiten, means - centre)
     logs = np.empty((len(x), S))
-    for i in range(0, len(x), BLOCK):
-        z = stacked @ (x[i:i + BLOCK] - centre).T - shift
-        z *= z
-        logs[i:i + BLOCK] = (constant[:, None] - .5 * z.reshape(S, d, -1).sum(1)).T
+    whitened_logs(np.ascontiguousarray(x), centre, whiten, shift, constant, logs)
     return logs
 
 # %% ../../nbs/engine/vectors.ipynb #e1c94803
@@ -121,23 +140,33 @@ def log_gaussian_rows(
     return logs
 
 # %% ../../nbs/engine/vectors.ipynb #640e58b2
+@njit(cache=True, nogil=True, error_model="numpy")
+def independent_logs(x, means, scale, constant, logs):
+    "Log density of rows with holes, coordinate by coordinate."
+    n, d = x.shape
+    block, total = np.zeros((d, TURNED)), np.empty(TURNED)
+    for low in range(0, n, TURNED):
+        m = min(TURNED, n - low)
+        for k in range(m):
+            for j in range(d): block[j, k] = x[low + k, j]
+        for s in range(len(means)):
+            total[:] = 0
+            for j in range(d):
+                row, middle, c, over = block[j], means[s, j], constant[s, j], 1 / scale[s, j]
+                for k in range(TURNED):
+                    z = (row[k] - middle) * over
+                    total[k] += c - .5 * z * z if row[k] == row[k] else 0. # nan is not itself
+            for k in range(m): logs[low + k, s] = total[k]
+
+# %% ../../nbs/engine/vectors.ipynb #e420f823
 def log_diagonal_rows(
     x: np.ndarray, # `(n, d)`, `nan` where there is no value
     means: np.ndarray, # `(S, d)`
     variances: np.ndarray, # `(S, d)`
 ) -> np.ndarray: # `(n, S)`
     "The same for independent coordinates: each that is missing is left out of a sum."
-    logs, scale = np.empty((len(x), len(means))), np.sqrt(variances)
-    constant = -.5 * np.log(2 * np.pi * variances)
-    for i in range(0, len(x), BLOCK):
-        block = np.ascontiguousarray(x[i:i + BLOCK].T)
-        gone = np.isnan(block)
-        holes, total = gone.any(), np.broadcast_to(constant.sum(1), (block.shape[1], len(means)))
-        if holes: total = (~gone).T @ constant.T
-        for s in range(len(means)):
-            z = (block - means[s, :, None]) / scale[s, :, None]
-            if holes: z[gone] = 0
-            logs[i:i + BLOCK, s] = total[:, s] - .5 * np.einsum("jn,jn->n", z, z)
+    logs, constant = np.empty((len(x), len(means))), -.5 * np.log(2 * np.pi * variances)
+    independent_logs(np.ascontiguousarray(x), means, np.sqrt(variances), constant, logs)
     return logs
 
 # %% ../../nbs/engine/vectors.ipynb #d278bedc
@@ -238,6 +267,58 @@ def fill_in(
     return B, (C + C.transpose(0, 2, 1)) / 2
 
 # %% ../../nbs/engine/vectors.ipynb #edb77745
+@njit(cache=True, nogil=True, error_model="numpy")
+def mirror(sums, d):
+    "Copy the lower halves of the outer products to the upper ones."
+    for s in range(len(sums)):
+        Q = sums[s, 1 + d:].reshape(d, d)
+        for i in range(d):
+            for j in range(i): Q[j, i] = Q[i, j]
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def outer_by_label(x, means, labels, there, sums):
+    "Add numbers, residuals and their outer products by label."
+    n, d = x.shape
+    y = np.empty(d)
+    for k in range(n):
+        if not there[k]: continue
+        s = labels[k]
+        own, Q = sums[s, :1 + d], sums[s, 1 + d:].reshape(d, d)
+        own[0] += 1
+        for i in range(d): y[i] = x[k, i] - means[s, i]
+        for i in range(d):
+            own[1 + i] += y[i]
+            for j in range(i + 1): Q[i, j] += y[i] * y[j]
+    mirror(sums, d)
+
+# %% ../../nbs/engine/vectors.ipynb #68a07949
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def outer_by_weight(x, gamma, means, sums):
+    "Add numbers, residuals and their outer products, each state with its weights."
+    n, d = x.shape
+    S, block, y = len(means), np.zeros((d, TURNED)), np.zeros((d, TURNED))
+    g, z = np.zeros((S, TURNED)), np.empty(TURNED)
+    for low in range(0, n, TURNED):
+        m = min(TURNED, n - low)
+        g[:, m:] = 0
+        for k in range(m):
+            for j in range(d): block[j, k] = x[low + k, j]
+            for s in range(S): g[s, k] = gamma[low + k, s]
+        for s in range(S):
+            own, Q, weight = sums[s, :1 + d], sums[s, 1 + d:].reshape(d, d), g[s]
+            own[0] += weight.sum()
+            for i in range(d):
+                for k in range(TURNED): y[i, k] = block[i, k] - means[s, i]
+            for i in range(d):
+                for k in range(TURNED): z[k] = weight[k] * y[i, k]
+                own[1 + i] += z.sum()
+                for j in range(i + 1):
+                    row, total = y[j], 0.
+                    for k in range(TURNED): total += z[k] * row[k]
+                    Q[i, j] += total
+    mirror(sums, d)
+
+# %% ../../nbs/engine/vectors.ipynb #7467fa78
 class Completed:
     "Sums of full rows: number, residuals, and their outer products, `(S, 1 + d + d * d)`."
     def residuals(self, params: np.ndarray, rows: Any, labels: np.ndarray,
@@ -245,7 +326,6 @@ class Completed:
         "Rows around the mean of their state; what is missing is drawn."
         means, covariances = self.unpack(params).values()
         y, code = self.values[rows] - means[labels], self.code[rows]
-        if not code.any() and self.found[0].all(): return y
         for p, at in blocks_of(code):
             o, m = np.flatnonzero(self.found[p]), np.flatnonzero(~self.found[p])
             if not len(o) or not len(m): continue
@@ -260,34 +340,35 @@ class Completed:
         labels = np.asarray(labels, np.int64)
         if self.auxiliary and rng is None:
             raise ValueError("rng: is needed to draw missing coordinates; give a numpy Generator")
-        y, there = self.residuals(params, rows, labels, rng), self.seen[rows]
-        order = np.argsort(np.where(there, labels, self.n_states), kind="stable")
-        number = np.bincount(labels[there], minlength=self.n_states)
-        ends = np.r_[0, np.cumsum(number)]
-        y, sums = y[order], np.zeros((self.n_states, 1 + self.width + self.width**2))
-        for s in range(self.n_states):
-            own = y[ends[s]:ends[s + 1]]
-            sums[s] = np.r_[number[s], own.sum(0), (own.T @ own).ravel()]
+        means, sums = self.unpack(params)["means"], self.no_sums()
+        x = self.values[rows]
+        if self.auxiliary: x, means = self.residuals(params, rows, labels, rng), 0 * means
+        outer_by_label(np.ascontiguousarray(x), means, labels, self.seen[rows], sums)
         return sums
+
+    def no_sums(self) -> np.ndarray:
+        "Zeros, where sums begin."
+        return np.zeros((self.n_states, 1 + self.width + self.width**2))
 
     def expected_statistics(self, params: np.ndarray, rows: Any, gamma: np.ndarray) -> np.ndarray:
         means, covariances = self.unpack(params).values()
-        x, code, gamma = self.values[rows], self.code[rows], np.asarray(gamma)
-        number, d = gamma[self.seen[rows]].sum(0), self.width
-        total, outer = np.zeros((self.n_states, d)), np.zeros((self.n_states, d, d))
+        x, code, gamma = self.values[rows], self.code[rows], np.asarray(gamma, float)
+        sums, nothing = self.no_sums(), np.zeros((1, self.width))
+        if not self.auxiliary:
+            outer_by_weight(np.ascontiguousarray(x), gamma, means, sums)
+            return sums
+        Q = sums[:, 1 + self.width:].reshape(self.n_states, self.width, self.width)
         for p, at in blocks_of(code):
             o, m = np.flatnonzero(self.found[p]), np.flatnonzero(~self.found[p])
             if not len(o): continue
-            y, g = np.empty((self.n_states, d, len(at))), np.ascontiguousarray(gamma[at].T)
-            y[:, o] = np.ascontiguousarray(x[at[:, None], o].T) - means[:, o, None]
-            if len(m):
-                B, C = fill_in(covariances, self.found[p])
-                y[:, m] = B @ y[:, o]
-                outer[:, m[:, None], m] += g.sum(1)[:, None, None] * C
-            weighted = g[:, None] * y
-            total += weighted.sum(2)
-            outer += weighted @ y.transpose(0, 2, 1)
-        return np.concatenate([number[:, None], total, outer.reshape(self.n_states, -1)], 1)
+            B, C = fill_in(covariances, self.found[p])
+            y, g = np.empty((len(at), self.width)), np.ascontiguousarray(gamma[at])
+            for s in range(self.n_states):
+                y[:, o] = x[at[:, None], o] - means[s, o]
+                y[:, m] = y[:, o] @ B[s].T
+                outer_by_weight(y, g[:, s:s + 1], nothing, sums[s:s + 1])
+                Q[s, m[:, None], m] += g[:, s].sum() * C[s]
+        return sums
 
 # %% ../../nbs/engine/vectors.ipynb #30c05030
 def lift(
@@ -431,6 +512,47 @@ class LearnedGaussianVector(NormalWishart, Completed, VectorFamily):
         best = np.where((share > 1e-300)[:, None, None], best, covariances)
         return self.pack(dict(means=means + move, covariances=best))
 
+# %% ../../nbs/engine/vectors.ipynb #d1dcdd16
+@njit(cache=True, nogil=True, error_model="numpy")
+def squares_by_label(x, means, labels, sums):
+    "Add numbers, residuals and their squares of each coordinate by label; holes do not count."
+    n, d = x.shape
+    for k in range(n):
+        own, middle = sums[labels[k]], means[labels[k]]
+        for j in range(d):
+            y = x[k, j] - middle[j]
+            there = y == y # nan is not itself
+            own[j] += 1. if there else 0.
+            own[d + j] += y if there else 0.
+            own[2 * d + j] += y * y if there else 0.
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def squares_by_weight(x, gamma, means, sums):
+    "The same, each state with its weights."
+    n, d = x.shape
+    S, block, there = len(means), np.zeros((d, TURNED)), np.zeros((d, TURNED))
+    g = np.zeros((S, TURNED))
+    for low in range(0, n, TURNED):
+        m = min(TURNED, n - low)
+        g[:, m:] = 0
+        for k in range(m):
+            for j in range(d):
+                there[j, k] = 1. if x[low + k, j] == x[low + k, j] else 0.
+                block[j, k] = x[low + k, j] if there[j, k] else 0.
+            for s in range(S): g[s, k] = gamma[low + k, s]
+        for s in range(S):
+            for j in range(d):
+                row, full, weight, middle = block[j], there[j], g[s], means[s, j]
+                number = total = square = 0.
+                for k in range(TURNED):
+                    w, y = weight[k] * full[k], row[k] - middle
+                    number += w
+                    total += w * y
+                    square += w * y * y
+                sums[s, j] += number
+                sums[s, d + j] += total
+                sums[s, 2 * d + j] += square
+
 # %% ../../nbs/engine/vectors.ipynb #1714d036
 class NormalGamma:
     "Draws, maxima and densities for coordinates with normal-inverse-gamma priors."
@@ -502,23 +624,15 @@ class LearnedDiagonalVector(NormalGamma, VectorFamily):
 
     def statistics(self, params: np.ndarray, rows: Any, labels: np.ndarray,
                    rng: np.random.Generator | None = None) -> np.ndarray:
-        y = self.values[rows] - self.unpack(params)["means"][labels]
-        there = ~np.isnan(y)
-        y[~there] = 0
-        return sums_by_state(np.concatenate([there, y, y * y], 1), labels, self.n_states)
+        sums, x = np.zeros((self.n_states, 3 * self.width)), self.values[rows]
+        means, labels = self.unpack(params)["means"], np.asarray(labels, np.int64)
+        squares_by_label(np.ascontiguousarray(x), means, labels, sums)
+        return sums
 
     def expected_statistics(self, params: np.ndarray, rows: Any, gamma: np.ndarray) -> np.ndarray:
-        means, d = self.unpack(params)["means"], self.width
-        x, gamma = self.values[rows], np.asarray(gamma)
-        sums = np.zeros((self.n_states, 3 * d))
-        for i in range(0, len(x), BLOCK):
-            block, g = x[i:i + BLOCK], gamma[i:i + BLOCK].T
-            there = ~np.isnan(block)
-            sums[:, :d] += g @ there
-            for s in range(self.n_states):
-                y = np.where(there, block - means[s], 0.)
-                sums[s, d:2 * d] += g[s] @ y
-                sums[s, 2 * d:] += g[s] @ (y * y)
+        sums, x = np.zeros((self.n_states, 3 * self.width)), self.values[rows]
+        means, gamma = self.unpack(params)["means"], np.asarray(gamma, float)
+        squares_by_weight(np.ascontiguousarray(x), gamma, means, sums)
         return sums
 
 # %% ../../nbs/engine/vectors.ipynb #160217fa
