@@ -222,7 +222,7 @@ MIXED_SETTINGS = [
 ]
 ALL = {s.name: s for s in
        KNOWN_SETTINGS + MATCHING_SETTINGS + GAPS_SETTINGS + MIXED_SETTINGS}
-LIVE = ["Mixed parts: psi, Gaussian", "Mixed parts: psi by list"]
+LIVE = ["Mixed parts: psi by list"]
 SETTINGS = {name: s for name, s in ALL.items() if name not in LIVE}
 
 # %% ../../nbs/lab/trust.ipynb #d17db923
