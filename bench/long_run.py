@@ -16,7 +16,7 @@ import numpy as np
 
 import hmmop_nb as hm
 from hmmop_nb.gaps import FreeSampler
-from hmmop_nb.matching import TiedSampler
+from hmmop_nb.known_gaps import CollapsedSampler
 
 OUT = Path(__file__).resolve().parents[1] / "nbs" / "results" / "trust_long.csv"
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -44,7 +44,7 @@ def runs(data, model):
     "The two calls to be watched."
     same = dict(emission=model.emission, chains=1, progress=False, seed=2)
     yield "Gaps", FreeSampler, partial(hm.fit_gaps, data.sequences, model.psi, **same)
-    yield "Matching", TiedSampler, partial(hm.fit_matching, data.sequences, data.n_steps,
+    yield "Matching", CollapsedSampler, partial(hm.fit_matching, data.sequences, data.n_steps,
                                                psi=model.psi, **same)
 
 

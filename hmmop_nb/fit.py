@@ -633,20 +633,6 @@ def say_labels(names: list) -> list[str]:
     shown = [f"{name} = {s}" for s, name in enumerate(names[:8])]
     return [f"labels: {', '.join(shown)}{', …' if len(names) > 8 else ''}"]
 
-def say_known(problem: Any) -> str:
-    "What is known of places, lengths, labels and quality, in words."
-    places, m, said = problem.places, len(problem.sequences), []
-    steps, n = int((~np.isnan(places.positions)).sum()), len(places.positions)
-    lengths = int((~np.isnan(places.n_steps)).sum())
-    if lengths: said.append(f"{lengths} of {m} lengths")
-    if steps: said.append(f"{steps} of {n} positions")
-    if places.windowed.any(): said.append(f"{int(places.windowed.sum())} windows")
-    if problem.marks is not None: said.append(f"{int((problem.marks.codes > 0).sum())} labels")
-    if problem.groups is not None: said.append("psi by sequence")
-    elif not problem.learns_psi: said.append("psi")
-    elif not problem.unknown.all(): said.append("psi of some states")
-    return "told " + ", ".join(said) if said else "told nothing about gaps"
-
 MANY = 150 # states, from which on it is worth a remark
 
 def settle_prior(prior: Any, name: str, psi: Any) -> tuple[Any, list[str]]:
@@ -668,6 +654,24 @@ def many_states(n_states: int, name: str) -> list[str]:
             f"costs about {n_states}³ operations: this may take many minutes. If labels are words "
             "behind which there are fewer states, pass n_states; for a quick answer "
             'method="em"']
+
+# %% ../nbs/10_fit.ipynb #91ee7435
+def say_known(problem: Any) -> str:
+    "What is known of places, lengths, labels and quality, in words."
+    places, m, said = problem.places, len(problem.sequences), []
+    steps, n = int((~np.isnan(places.positions)).sum()), len(places.positions)
+    lengths = int((~np.isnan(places.n_steps)).sum())
+    if problem.law is not None:
+        said.append("one unknown length for all" if problem.law.common else "a law of the lengths")
+    elif lengths: said.append(f"{lengths} of {m} lengths")
+    if steps: said.append(f"{steps} of {n} positions")
+    if places.windowed.any(): said.append(f"{int(places.windowed.sum())} windows")
+    if problem.marks is not None: said.append(f"{int((problem.marks.codes > 0).sum())} labels")
+    if problem.groups is not None: said.append("psi by sequence")
+    elif not problem.learns_psi: said.append("psi")
+    elif not problem.unknown.all(): said.append("psi of some states")
+    if problem.weights is not None: said.append("weights")
+    return "told " + ", ".join(said) if said else "told nothing about gaps"
 
 # %% ../nbs/10_fit.ipynb #3da902be
 def without_value(sequences: Sequences) -> list[str]:
@@ -738,7 +742,8 @@ def check_choice(choice: Choice, init: Any) -> Choice:
     problem = pose(choice.sequences, **known, emission=choice.emission, n_states=choice.n_states,
                    start=choice.start, prior=choice.prior, init=init)
     warn_user(many_states(problem.n_states, choice.method.name))
-    if choice.method.name != "mixed": return choice
+    in_part = choice.method.name == "em" and is_mixed(choice.known)
+    if choice.method.name != "mixed" and not in_part: return choice
     return choice._replace(line=f"{choice.line}; {say_known(problem)}")
 
 # %% ../nbs/10_fit.ipynb #544829e4

@@ -149,3 +149,27 @@ def test_known_places_in_inference_are_the_sum_over_walks():
         for t, s in enumerate(walk): p *= (1 - model.psi[s]) * b[places.index(t), s] if t in places else model.psi[s]
         total += p
     assert hm.log_likelihood(model, [values], 5, positions=[places])[0] == pytest.approx(np.log(total), abs=1e-12)
+
+
+def test_a_stamp_in_the_middle_is_two_independent_lattices():
+    "Given its state, what comes before a time stamp and what comes after it are two walks of their own."
+    values, N, k, step = DATA.sequences[0][:9], 20, 4, 9
+    whole = hm.log_likelihood(MODEL, [values], N, positions=[[NAN] * k + [step] + [NAN] * (len(values) - k - 1)])
+    parts = []
+    for s in range(MODEL.n_states):
+        left = hm.log_likelihood(MODEL, [values[:k + 1]], step + 1, positions=[[NAN] * k + [step]],
+                                 labels=[[-1] * k + [s]])
+        after = hm.HMMOP(MODEL.T, MODEL.T[s], MODEL.emission, MODEL.psi)
+        parts.append(left[0] + hm.log_likelihood(after, [values[k + 1:]], N - step - 1)[0])
+    assert whole[0] == pytest.approx(np.logaddexp.reduce(parts), abs=1e-10)
+
+
+def test_stamps_of_every_other_observation_do_not_stop_the_moves():
+    "Many short runs between stamps: their places are drawn, so that moves are accepted."
+    model = hm.degree_chain(seed=0, psi=.5)
+    data = model.sample(150, 40, seed=1)
+    hide = np.random.default_rng(1)
+    stamps = [np.where(hide.random(len(p)) < .5, p, NAN) for p in data.positions]
+    fitted = hm.fit(data.sequences, positions=stamps, psi=.5, emission=model.emission, draws=50, warmup=50,
+                    chains=2, seed=1, progress=False)
+    assert fitted.stats["corrected"].mean() > .6

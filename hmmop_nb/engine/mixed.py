@@ -31,7 +31,8 @@ from hmmop_nb.known_gaps import (
 from ..model import Sequences, as_sequences
 
 # %% auto #0
-__all__ = ['LENGTHS', 'MixedSampler', 'repeat_lists', 'fit_mixed', 'codes_of', 'draw_each', 'LengthSampler']
+__all__ = ['LENGTHS', 'MixedSampler', 'repeat_lists', 'pose_mixed', 'mixed_sampler', 'fit_mixed', 'codes_of', 'draw_each',
+           'LengthSampler']
 
 # %% ../../nbs/engine/mixed.ipynb #e609226d
 class MixedSampler(CollapsedSampler):
@@ -69,6 +70,31 @@ def repeat_lists(
     repeated = Sequences(values, np.r_[0, np.cumsum(lengths)], missing=True)
     return repeated, {name: pick(x) for name, x in by_list.items()}
 
+# %% ../../nbs/engine/mixed.ipynb #14024293
+def pose_mixed(
+    sequences: Data, # Observations
+    psi: Any = None, # Omission probability: one, one per state, or by sequence
+    weights: Any = None, # How often each sequence counts: whole numbers
+    by_list: dict[str, Any] | None = None, # What else is told by sequence
+    **more: Any, # Further keywords of `pose`
+) -> Problem:
+    "What is known of different lists, as one problem; those that count twice stand there twice."
+    by_list = by_list or {}
+    if weights is not None:
+        by_psi = psi is not None and as_array(psi, "psi", "numbers").ndim == 2
+        sequences, by_list = repeat_lists(as_sequences(sequences), weights,
+                                          by_list | (dict(psi=psi) if by_psi else {}))
+        psi = by_list.pop("psi", psi)
+    return pose(sequences, psi=psi, **by_list, **more)
+
+def mixed_sampler(
+    problem: Problem, # From `pose_mixed`
+    leaps: int = 64, # Largest number of leaps of a Hamiltonian move
+) -> MixedSampler:
+    "The sampler of mixed knowledge, with lengths that are drawn if they have a law."
+    make = MixedSampler if problem.law is None else LengthSampler
+    return make(problem, whole(leaps, "leaps", 1))
+
 # %% ../../nbs/engine/mixed.ipynb #09483407
 def fit_mixed(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
@@ -98,17 +124,11 @@ def fit_mixed(
     "Learn a chain from lists of which different things are known, each in part."
     by_list = dict(n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
                    labels=labels)
-    if weights is not None:
-        by_psi = psi is not None and as_array(psi, "psi", "numbers").ndim == 2
-        sequences, by_list = repeat_lists(as_sequences(sequences), weights,
-                                          by_list | (dict(psi=psi) if by_psi else {}))
-        psi = by_list.pop("psi", psi)
-    problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, start=start,
-                   prior=prior, init=init, names=names, **by_list)
-    make = MixedSampler if problem.law is None else LengthSampler
-    return run_chains(make(problem, whole(leaps, "leaps", 1)), draws=draws, warmup=warmup,
-                      chains=chains, seed=seed, thin=thin, progress=progress,
-                      checkpoint=checkpoint, settings=describe(problem))
+    problem = pose_mixed(sequences, psi, weights, by_list, emission=emission, n_states=n_states,
+                         start=start, prior=prior, init=init, names=names)
+    return run_chains(mixed_sampler(problem, leaps), draws=draws, warmup=warmup, chains=chains,
+                      seed=seed, thin=thin, progress=progress, checkpoint=checkpoint,
+                      settings=describe(problem))
 
 # %% ../../nbs/engine/mixed.ipynb #387523e8
 LENGTHS = int(Stream.LENGTHS)

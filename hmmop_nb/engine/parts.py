@@ -28,15 +28,16 @@ from .parallel import in_shares
 from .problem import Counts, Problem, Theta
 from .random import Stream, sweep_rng, uniforms
 from hmmop_nb.engine.stretches import (
-    Stretches, count_stretches, fill_slopes, free_stretches, observed_chain, plan_stretches,
-    slope_space
+    TIED, Plan, Stretches, count_stretches, fill_slopes, free_stretches, observed_chain,
+    plan_stretches, slope_space
 )
 from ..model import Sequences
 
 # %% auto #0
-__all__ = ['BLOCK', 'Drawn', 'rows_of', 'emission_counts', 'with_emitted', 'Part', 'Best', 'best_paths', 'Expected',
-           'behind_free', 'base_of', 'OneList', 'explain_one', 'FreePart', 'PlacedPart', 'tail_messages', 'draw_tails',
-           'WovenPart', 'make_parts', 'in_pieces', 'blocks_of_parts', 'expect_parts', 'best_of_parts']
+__all__ = ['SHORT', 'MANY', 'BLOCK', 'Drawn', 'rows_of', 'emission_counts', 'with_emitted', 'Part', 'Best', 'best_paths',
+           'Expected', 'behind_free', 'base_of', 'OneList', 'explain_one', 'FreePart', 'PlacedPart', 'tail_messages',
+           'draw_tails', 'in_short_runs', 'WovenPart', 'make_parts', 'in_pieces', 'blocks_of_parts', 'expect_parts',
+           'best_of_parts']
 
 # %% ../../nbs/engine/parts.ipynb #5ad8baac
 class Drawn(NamedTuple):
@@ -490,6 +491,22 @@ def best_woven(self, theta):
         labels[tails.rows] = own
     return Best(labels, places, found.log_prob)
 
+# %% ../../nbs/engine/parts.ipynb #1828c4f9
+SHORT, MANY = 8, 100 # stretches of a short run, and how many runs are too many
+
+def in_short_runs(
+    plan: Plan, # From `plan_stretches`
+) -> np.ndarray: # `(n,)` bool
+    "Which observations stand in short tied runs, if there are many of them."
+    ends = plan.offsets[1:] + np.arange(len(plan.after)) # where the stretches after lists stand
+    tied = np.insert(plan.before, plan.offsets[1:], plan.after) == TIED
+    sizes = np.diff(plan.runs)
+    if (sizes <= SHORT).sum() <= MANY: return np.zeros(len(plan.before), bool)
+    size = np.zeros(len(tied), np.int64)
+    size[tied] = np.repeat(sizes, sizes)
+    size = np.delete(size, ends)
+    return (size > 0) & (size <= SHORT)
+
 # %% ../../nbs/engine/parts.ipynb #8a3f718e
 class WovenPart(Part):
     "Lists of which something is known: lengths, some places, windows."
@@ -502,8 +519,8 @@ class WovenPart(Part):
     def __init__(self, problem: Problem, index: np.ndarray, group: int, first: int):
         super().__init__(problem, index, group, first)
         self.lattice, self.tails = weave(self)
-        self.windowed = problem.places.windowed[self.rows]
         self.plan = plan_stretches(self.offsets, self.n_steps, self.positions)
+        self.windowed = problem.places.windowed[self.rows] | in_short_runs(self.plan)
         self.known = None
         if not problem.family.learned: self.known = self.densities(np.zeros(0))
 

@@ -21,27 +21,33 @@ from scipy.special import ndtr, stdtr
 
 from .. import gaps, known_gaps, matching
 from hmmop_nb.engine import (
-    emissions, hamiltonian, lattice, messages, parts, problem as parameters
+    emissions, hamiltonian, lattice, messages, mixed, parts, problem as parameters
 )
 from ..engine.emissions import Categorical, Gaussian, Poisson
+from ..engine.mixed import fit_mixed, mixed_sampler, pose_mixed
 from ..engine.posterior import Posterior
 from ..engine.problem import Prior, Problem, pose
 from ..gaps import fit_gaps, gaps_sampler
-from ..known_gaps import ChainSampler, GibbsSampler, fit_known, fit_naive
+from hmmop_nb.known_gaps import (
+    ChainSampler, GibbsSampler, fit_known, fit_naive, known_sampler
+)
 from .oracles import grid_posterior
-from ..matching import LocalSampler, MatchingSampler, fit_matching
+from ..matching import fit_matching, matching_sampler
 from ..model import HMMOP, Sequences
 
 # %% auto #0
-__all__ = ['CLEAR', 'HAZY', 'CLEAR3', 'NORMAL', 'COUNTS', 'SYMBOLS', 'UNKNOWN', 'TOLD', 'PARTLY', 'EVEN', 'UNEVEN',
-           'KNOWN_SETTINGS', 'LOCAL', 'PRINTED', 'MATCHING_SETTINGS', 'COLLAPSED', 'AUGMENTED', 'PAPER',
-           'GAPS_SETTINGS', 'SETTINGS', 'ENTRIES', 'DRAWS', 'THIN', 'WARMUP', 'SWEEPS', 'STEP', 'CHAIN', 'MUTANTS',
-           'CYCLES', 'ROUNDS', 'DIGITS', 'Lists', 'Setting', 'Point', 'draw_emission', 'draw_point', 'simulate',
-           'forward_sum', 'lattice_sum', 'plain_log_likelihood', 'Drawn', 'emission_quantities', 'quantities',
+__all__ = ['MIXED', 'KINDS', 'CLEAR', 'HAZY', 'CLEAR3', 'NORMAL', 'COUNTS', 'SYMBOLS', 'UNKNOWN', 'TOLD', 'PARTLY', 'EVEN',
+           'UNEVEN', 'COLLAPSED', 'AUGMENTED', 'KNOWN_SETTINGS', 'LOCAL', 'PRINTED', 'SPARSE', 'MATCHING_SETTINGS',
+           'PAPER', 'GAPS_SETTINGS', 'MOVES', 'QUALITY', 'TABLE', 'MIXED_SETTINGS', 'ALL', 'LIVE', 'SETTINGS',
+           'ENTRIES', 'DRAWS', 'THIN', 'WARMUP', 'SWEEPS', 'STEP', 'CHAIN', 'LIVE_MUTANTS', 'MUTANTS', 'ALL_MUTANTS',
+           'CYCLES', 'ROUNDS', 'DIGITS', 'Lists', 'Setting', 'Told', 'counted', 'tell', 'Point', 'draw_emission',
+           'draw_point', 'draw_lengths', 'psi_by_list', 'simulate', 'forward_sum', 'lattice_sum', 'observed',
+           'woven_sum', 'told_log_likelihood', 'plain_log_likelihood', 'Drawn', 'emission_quantities', 'quantities',
            'quantities_at', 'rng_of', 'fit_setting', 'one_round', 'calibrate', 'rank_tables', 'surprise', 'rank_path',
            'rank_p', 'rank_band', 'held', 'Moved', 'go_on', 'joint_chain', 'prior_draws', 'Score', 'as_score',
-           'with_power', 'joint_test', 'rank_scores', 'mean_and_error', 'quadrature_test', 'between', 'rewritten',
-           'Mutant', 'infected', 'trial', 'worst', 'kinds', 'score_rows']
+           'with_power', 'joint_test', 'rank_scores', 'mean_and_error', 'sum_over_lengths', 'quadrature_test',
+           'between', 'rewritten', 'Mutant', 'infected', 'trial', 'worst', 'kinds', 'score_rows', 'study_setting',
+           'study_mutant']
 
 # %% ../../nbs/lab/trust.ipynb #2b08a768
 class Lists(NamedTuple):
@@ -49,12 +55,13 @@ class Lists(NamedTuple):
     sequences: Sequences
     positions: Sequences # True places
     n_steps: np.ndarray # True lengths
+    states: Sequences # True states of what was seen
 
 @dataclass(frozen=True, eq=False)
 class Setting:
     "A sampler with its options, a prior that can be simulated, and the size of the data."
     name: str # What it is called in tables
-    method: str # `"known"`, `"naive"`, `"matching"` or `"gaps"`
+    method: str # `"known"`, `"naive"`, `"matching"`, `"gaps"`, or one of `MIXED`
     psi: np.ndarray | None # What is told: `nan` where unknown, `None` for one unknown number
     emission: Any # `"gaussian"`, `"poisson"`, `"categorical"` (learned), or an object (known)
     prior: Prior # Proper for all that is learned
@@ -64,20 +71,75 @@ class Setting:
     start: np.ndarray | None = None # Law of the first state if it is told
     n_sequences: int = 12
     right: bool = True # Whether the sampler is meant to be right
+    effort: int = 1 # How many times more chains the joint test gets
+    rounds: int = 100 # Of calibration
+
+    @property
+    def law(self) -> bool: return self.method in ("common", "each") # Lengths are drawn, too
+
+    @property
+    def by_list(self) -> bool: return np.ndim(self.psi) == 2 # Omission differs by list
 
     def problem(self, data: Lists, init: HMMOP | None = None) -> Problem:
         "What the sampler is told of these data."
+        more = dict(emission=self.emission, n_states=self.n_states, start=self.start,
+                    prior=self.prior, init=init)
+        if self.method in MIXED:
+            told = tell(self, data)
+            return pose_mixed(told.sequences, self.psi, told.weights, told.by_list, **more)
         told = {}
         if self.method in ("known", "matching"): told["n_steps"] = data.n_steps
         if self.method == "known": told["positions"] = data.positions
-        return pose(data.sequences, emission=self.emission, n_states=self.n_states, psi=self.psi,
-                    start=self.start, prior=self.prior, init=init, **told)
+        return pose(data.sequences, psi=self.psi, **more, **told)
 
     def sampler(self, problem: Problem) -> GibbsSampler:
         "The sampler behind the public function."
-        if self.method == "gaps": return gaps_sampler(problem, **self.options)
-        if self.method != "matching": return ChainSampler(self.method, problem)
-        return LocalSampler(problem, **self.options) if self.options else MatchingSampler(problem)
+        if self.method == "naive": return ChainSampler("naive", problem)
+        make = dict(gaps=gaps_sampler, known=known_sampler, matching=matching_sampler)
+        return make.get(self.method, mixed_sampler)(problem, **self.options)
+
+# %% ../../nbs/lab/trust.ipynb #107bf43f
+MIXED = "parts", "tails", "weights", "common", "each"
+KINDS = ("nothing", "length", "length and stamps", "a window, a stamp, a tail", "all places",
+         "length and windows")
+
+class Told(NamedTuple):
+    "What the sampler of mixed knowledge is told."
+    sequences: Sequences
+    weights: np.ndarray | None
+    by_list: dict[str, Any] # Lengths, places, windows and labels, by list
+
+def counted(setting: Setting) -> np.ndarray: # `(n_sequences,)` bool
+    "Whether walks have a number of steps that is settled beforehand; else they end when seen."
+    kind = np.arange(setting.n_sequences) % len(KINDS)
+    if setting.method == "parts": return np.isin(kind, (1, 2, 5))
+    return np.full(setting.n_sequences, setting.method not in ("gaps", "weights", "tails"))
+
+def tell(
+    setting: Setting, # What kind of knowledge
+    data: Lists, # The whole truth
+) -> Told:
+    "Tell some of it."
+    if setting.law: return Told(data.sequences, None, dict(n_steps=setting.method))
+    if setting.method == "weights":
+        rows = data.sequences.values.reshape(len(data.sequences), -1)
+        lists, often = np.unique(rows, axis=0, return_counts=True)
+        return Told(Sequences.from_list(list(lists)), often, {})
+    by_list = dict(n_steps=np.where(counted(setting), data.n_steps, np.nan))
+    for name in ("positions", "earliest", "latest", "labels"): by_list[name] = []
+    for i, (places, states) in enumerate(zip(data.positions, data.states)):
+        kind, k = i % len(KINDS), np.arange(len(places))
+        if setting.method == "tails": kind = 3
+        stamped = [k < 0, k < 0, k % 3 == 1, k == 1, k >= 0, k < 0][kind]
+        window = [k < 0, k < 0, k < 0, k == 0, k < 0, k % 2 == 0][kind]
+        by_list["positions"].append(np.where(stamped, places, np.nan))
+        by_list["earliest"].append(np.where(window, places // 3 * 3, np.nan))
+        by_list["latest"].append(np.where(window, places // 3 * 3 + 2, np.nan))
+        others = set(range(1, setting.n_states))
+        said = [{0: -1, 1: int(s), 2: {0} if s == 0 else others}[n % 3] if i % 4 < 2 else -1
+                for n, s in enumerate(states)]
+        by_list["labels"].append(said)
+    return Told(data.sequences, None, by_list)
 
 # %% ../../nbs/lab/trust.ipynb #bfada2ce
 CLEAR = Categorical([[.85, .15], [.2, .8]])
@@ -93,50 +155,82 @@ EVEN = (10., 10.)
 UNEVEN = (np.array([16., 4.]), np.array([4., 16.])) # one state is often omitted, the other seldom
 
 # %% ../../nbs/lab/trust.ipynb #3ca51bf1
+COLLAPSED = dict(variant="collapsed", leaps=24)
+AUGMENTED = dict(variant="augmented")
 KNOWN_SETTINGS = [
-    Setting("Known: psi, Gaussian", "known", UNKNOWN, "gaussian", Prior(T=2., psi=EVEN, **NORMAL)),
-    Setting("Known: sparse T", "known", TOLD, CLEAR3, Prior(T="sparse"), n_states=3),
+    Setting("Known collapsed: psi, Gaussian", "known", UNKNOWN, "gaussian",
+            Prior(T=2., psi=EVEN, **NORMAL), COLLAPSED, rounds=50),
+    Setting("Known: psi, Gaussian", "known", UNKNOWN, "gaussian",
+            Prior(T=2., psi=EVEN, **NORMAL), AUGMENTED),
+    Setting("Known: sparse T", "known", TOLD, CLEAR3, Prior(T="sparse"), AUGMENTED, 3,
+            effort=3),
     Setting("Naive: Poisson", "naive", np.zeros(2), "poisson", Prior(**COUNTS)),
 ]
+
+# %% ../../nbs/lab/trust.ipynb #05981c4f
 LOCAL = dict(placement="gibbs", inner=5)
 PRINTED = dict(placement="paper", inner=5)
+SPARSE = dict(n_states=3, length=9, effort=3)
 MATCHING_SETTINGS = [
+    Setting("Matching collapsed: one psi, Gaussian", "matching", None, "gaussian",
+            Prior(T=2., psi=EVEN, **NORMAL), COLLAPSED, rounds=50),
+    Setting("Matching collapsed: psi, symbols", "matching", UNKNOWN, "categorical",
+            Prior(psi=EVEN, **SYMBOLS), COLLAPSED, length=10, rounds=50),
     Setting("Matching exact: one psi, Gaussian", "matching", None, "gaussian",
-            Prior(T=2., psi=EVEN, **NORMAL)),
+            Prior(T=2., psi=EVEN, **NORMAL), AUGMENTED),
     Setting("Matching exact: psi, symbols", "matching", UNKNOWN, "categorical",
-            Prior(psi=EVEN, **SYMBOLS), length=10),
-    Setting("Matching exact: sparse T", "matching", TOLD, CLEAR3, Prior(T="sparse"), n_states=3,
-            length=9),
+            Prior(psi=EVEN, **SYMBOLS), AUGMENTED, length=10),
+    Setting("Matching exact: sparse T", "matching", TOLD, CLEAR3, Prior(T="sparse"), AUGMENTED,
+            **SPARSE),
     Setting("Matching gibbs: psi", "matching", UNKNOWN, HAZY, Prior(T=2., psi=UNEVEN), LOCAL),
     Setting("Matching gibbs: psi, Poisson", "matching", UNKNOWN, "poisson",
             Prior(T=2., psi=EVEN, **COUNTS), LOCAL),
     Setting("Matching paper: psi", "matching", UNKNOWN, HAZY, Prior(T=2., psi=UNEVEN), PRINTED,
-            right=False),
+            right=False, effort=3),
 ]
 
-# %% ../../nbs/lab/trust.ipynb #05981c4f
-COLLAPSED = dict(variant="collapsed", leaps=24)
-AUGMENTED = dict(variant="augmented")
+# %% ../../nbs/lab/trust.ipynb #df3a8273
 PAPER = dict(variant="paper", max_gap=40)
 GAPS_SETTINGS = [
     Setting("Gaps collapsed: T", "gaps", TOLD, CLEAR3, Prior(), COLLAPSED, 3, 6),
     Setting("Gaps collapsed: psi", "gaps", PARTLY, CLEAR3, Prior(T=2., psi=EVEN), COLLAPSED, 3, 6),
-    Setting("Gaps collapsed: sparse T", "gaps", TOLD, CLEAR3, Prior(T="sparse"), COLLAPSED, 3, 6),
+    Setting("Gaps collapsed: sparse T", "gaps", TOLD, CLEAR3, Prior(T="sparse"), COLLAPSED, 3, 6,
+            effort=3),
     Setting("Gaps collapsed: Gaussian", "gaps", np.array([.75, .2]), "gaussian",
             Prior(T=2., **NORMAL), COLLAPSED, 2, 6),
     Setting("Gaps augmented: T", "gaps", TOLD, CLEAR3, Prior(), AUGMENTED, 3, 6),
     Setting("Gaps augmented: psi, Poisson", "gaps", np.array([.3, np.nan]), "poisson",
             Prior(T=2., psi=EVEN, **COUNTS), AUGMENTED, 2, 4),
-    Setting("Gaps augmented: sparse T", "gaps", TOLD, CLEAR3, Prior(T="sparse"), AUGMENTED, 3, 6),
+    Setting("Gaps augmented: sparse T", "gaps", TOLD, CLEAR3, Prior(T="sparse"), AUGMENTED, 3, 6,
+            effort=3),
     Setting("Gaps paper: T", "gaps", TOLD, CLEAR3, Prior(), PAPER, 3, 6),
 ]
-SETTINGS = {s.name: s for s in KNOWN_SETTINGS + MATCHING_SETTINGS + GAPS_SETTINGS}
+
+# %% ../../nbs/lab/trust.ipynb #68400e45
+MOVES = dict(leaps=24)
+QUALITY = np.repeat([TOLD, [.3, .6, .4]], 6, 0) # six kinds of lists of each quality
+TABLE = {5: 1., 6: 3., 7: 2., 9: 2., 12: 1.}
+MIXED_SETTINGS = [
+    Setting("Mixed parts: psi by list", "parts", QUALITY, CLEAR3, Prior(), MOVES, 3, rounds=50),
+    Setting("Mixed tails: T", "tails", np.array([.7, .4]), HAZY, Prior(), MOVES, 2, 9, rounds=50),
+    Setting("Mixed weights: T", "weights", np.array([.75, .2]), HAZY, Prior(T=2.), MOVES, 2, 3,
+            rounds=50),
+    Setting("Mixed common: one psi", "common", None, HAZY,
+            Prior(T=2., psi=EVEN, n_steps=TABLE), MOVES, rounds=50),
+    Setting("Mixed each: one psi", "each", None, HAZY,
+            Prior(T=2., psi=EVEN, n_steps=TABLE), MOVES, rounds=50),
+]
+ALL = {s.name: s for s in
+       KNOWN_SETTINGS + MATCHING_SETTINGS + GAPS_SETTINGS + MIXED_SETTINGS}
+LIVE = ["Mixed parts: psi by list"]
+SETTINGS = {name: s for name, s in ALL.items() if name not in LIVE}
 
 # %% ../../nbs/lab/trust.ipynb #d17db923
 class Point(NamedTuple):
     "A point of the parameter space."
     model: HMMOP
     alpha: float # Concentration of the prior of `T`; nan unless it is learned
+    n_steps: np.ndarray | None = None # Lengths of the walks if they have a law
 
 def draw_emission(
     setting: Setting, # What is learned, and its prior
@@ -160,34 +254,57 @@ def draw_point(
     start = setting.start
     if start is None: start = rng.dirichlet(np.full(S, p.start))
     if setting.psi is None: psi = np.full(S, rng.beta(*p.psi))
+    elif setting.by_list: psi = setting.psi.mean(0) # what it is by list stands in the setting
     else: psi = np.where(np.isnan(setting.psi), rng.beta(*p.psi, S), setting.psi)
-    return Point(HMMOP(T / T.sum(1, keepdims=True), start, draw_emission(setting, rng), psi), alpha)
+    model = HMMOP(T / T.sum(1, keepdims=True), start, draw_emission(setting, rng), psi)
+    return Point(model, alpha, draw_lengths(setting, rng) if setting.law else None)
+
+def draw_lengths(
+    setting: Setting, # With a table of lengths in its prior
+    rng: np.random.Generator, # Where randomness comes from
+) -> np.ndarray: # `(n_sequences,)`
+    "Lengths of walks from their law: one for all, or one each."
+    lengths, weights = (np.array(x) for x in setting.prior.n_steps)
+    n = 1 if setting.method == "common" else setting.n_sequences
+    drawn = rng.choice(lengths, n, p=weights / weights.sum())
+    return np.broadcast_to(drawn, setting.n_sequences).astype(np.int64)
 
 # %% ../../nbs/lab/trust.ipynb #9846ba21
+def psi_by_list(
+    setting: Setting, # Whether omission differs by list
+    model: HMMOP, # The parameters
+) -> np.ndarray: # `(n_sequences, S)`
+    "Omission probabilities of each list."
+    psi = setting.psi if setting.by_list else model.psi
+    return np.broadcast_to(psi, (setting.n_sequences, model.n_states))
+
 def simulate(
     setting: Setting, # Size of the data
-    model: HMMOP, # What to simulate
+    point: Point, # What to simulate
     rng: np.random.Generator, # Where randomness comes from
 ) -> Lists:
     "Walk step by step, and lose visits on the way."
-    n, until_seen = setting.n_sequences, setting.method == "gaps"
-    states, seen = [], []
-    first = np.tile(np.cumsum(model.start), (n, 1))
+    n, model, states, seen = setting.n_sequences, point.model, [], []
+    fixed, each = counted(setting), np.arange(n)
+    steps = np.where(fixed, setting.length if point.n_steps is None else point.n_steps, np.inf)
+    most = setting.length
+    if setting.method in ("parts", "tails"): most = (most + 1) // 2
+    most = np.where(fixed, np.inf, most)
+    psi, first = psi_by_list(setting, model), np.tile(np.cumsum(model.start), (n, 1))
     onward = np.cumsum(model.T, 1)
-    def enough():
-        if len(states) < setting.length: return False
-        return not until_seen or np.sum(seen, 0).min() >= setting.length
+    def enough(): return states and ((len(states) >= steps) | (np.sum(seen, 0) >= most)).all()
     while not enough():
         law = onward[states[-1]] if states else first
         states.append(np.minimum((law <= rng.random((n, 1))).sum(1), model.n_states - 1))
-        seen.append(rng.random(n) >= model.psi[states[-1]])
+        seen.append(rng.random(n) >= psi[each, states[-1]])
     states, seen = np.array(states).T, np.array(seen).T
-    if until_seen: seen &= seen.cumsum(1) <= setting.length
+    seen &= (seen.cumsum(1) <= most[:, None]) & (np.arange(seen.shape[1]) < steps[:, None])
     offsets = np.r_[0, np.cumsum(seen.sum(1))]
-    places = np.nonzero(seen)[1]
-    steps = places[offsets[1:] - 1] + 1 if until_seen else np.full(n, setting.length)
-    values = model.emission.sample(states[seen], rng)
-    return Lists(Sequences(values, offsets), Sequences(places, offsets), steps)
+    places, here = np.nonzero(seen)[1], states[seen]
+    last = np.array([(np.flatnonzero(row)[-1:] + 1).sum() for row in seen])
+    lengths = np.where(fixed, np.where(fixed, steps, 0), last).astype(np.int64)
+    return Lists(Sequences(model.emission.sample(here, rng), offsets), Sequences(places, offsets),
+                 lengths, Sequences(here, offsets))
 
 # %% ../../nbs/lab/trust.ipynb #9cf2245e
 def forward_sum(
@@ -218,22 +335,72 @@ def lattice_sum(
     return np.log(a[-1].sum())
 
 # %% ../../nbs/lab/trust.ipynb #53c77282
+def observed(
+    model: HMMOP, # A chain
+    psi: np.ndarray, # `(S,)` omission probabilities
+) -> tuple[np.ndarray, np.ndarray]: # First state `(S,)`, transitions `(S, S)`
+    "The chain of what is seen."
+    T = np.linalg.solve(np.eye(len(psi)) - model.T * psi, model.T) * (1 - psi)
+    return model.start * (1 - psi) + (model.start * psi) @ T, T
+
+def woven_sum(
+    model: HMMOP, # At these parameters
+    psi: np.ndarray, # `(S,)`
+    b: np.ndarray, # `(K, S)` densities, zeros where a label rules a state out
+    n_steps: float, # Latent length, `nan` if unknown
+    first: np.ndarray, # `(K,)` first step at which each may stand; `nan`: not told
+    last: np.ndarray, # `(K,)` the last one
+) -> float:
+    "Log of the summed weight of all walks and placements inside the windows, then of the tail."
+    r0, R = observed(model, psi)
+    held = len(b)
+    if np.isnan(n_steps): held = int(np.flatnonzero(~np.isnan(last)).max(initial=-1)) + 1
+    if held == 0: return forward_sum(r0, R, b) if len(b) else 0.
+    N = int(last[held - 1] + 1 if np.isnan(n_steps) else n_steps)
+    a = np.zeros((held + 1, len(psi)))
+    for t in range(N):
+        v = a @ model.T if t else np.vstack([model.start, np.zeros((held, len(psi)))])
+        may = ~(t < first[:held]) & ~(t > last[:held])
+        a = v * psi
+        a[1:] += v[:-1] * (1 - psi) * b[:held] * may[:, None]
+    here = a[-1]
+    for w in b[held:]: here = here @ R * w
+    return np.log(here.sum())
+
+# %% ../../nbs/lab/trust.ipynb #c3dc98c2
+def told_log_likelihood(
+    setting: Setting, # Of mixed knowledge
+    model: HMMOP, # At these parameters
+    data: Lists, # Of these data
+) -> float:
+    "The same for lists of which different things are known."
+    told, every, total = tell(setting, data).by_list, set(range(model.n_states)), 0.
+    densities = np.exp(model.emission.log_likelihood(data.sequences.values))
+    for i, psi in enumerate(psi_by_list(setting, model)):
+        b = densities[slice(*data.sequences.offsets[i:i + 2])].copy()
+        for row, said in zip(b, told["labels"][i]):
+            may = {-1: every}.get(said, {said}) if isinstance(said, int) else said
+            row[list(every - may)] = 0.
+        first, last = (np.fmax(told["positions"][i], x[i]) for x in
+                       (told["earliest"], told["latest"]))
+        total += woven_sum(model, psi, b, told["n_steps"][i], first, last)
+    return total
+
 def plain_log_likelihood(
     setting: Setting, # Which sampler
     model: HMMOP, # At these parameters
     data: Lists, # Of these data
 ) -> float:
     "What the sampler reports as its log-likelihood, from the formulas."
-    T, start, psi = model.T, model.start, model.psi
-    if setting.method == "gaps":
-        T = np.linalg.solve(np.eye(len(T)) - T * psi, T) * (1 - psi)
-        start = start * (1 - psi) + (start * psi) @ T
-    every_place = setting.method == "matching" and "placement" not in setting.options
+    T, start, psi, method = model.T, model.start, model.psi, setting.method
+    if method in ("parts", "tails"): return told_log_likelihood(setting, model, data)
+    if method in ("gaps", "weights"): start, T = observed(model, psi)
+    every_place = setting.law or (method == "matching" and "placement" not in setting.options)
     densities, total = np.exp(model.emission.log_likelihood(data.sequences.values)), 0.
     for i, N in enumerate(data.n_steps):
         part = slice(*data.sequences.offsets[i:i + 2])
         b = densities[part]
-        if setting.method in ("gaps", "naive"): total += forward_sum(start, T, b)
+        if method in ("gaps", "weights", "naive"): total += forward_sum(start, T, b)
         elif every_place: total += lattice_sum(start, T, psi, b, N)
         else: # given the places
             v = np.tile(psi, (N, 1))
@@ -250,6 +417,7 @@ class Drawn(NamedTuple):
     emission: dict # Arrays by name
     alpha: np.ndarray | None # `(draws,)`; not looked at unless it is learned
     log_likelihood: np.ndarray # `(draws,)`
+    n_steps: np.ndarray | None = None # `(draws,)` mean length of a walk; only if it is drawn
 
 ENTRIES = {2: ((0, 1), (1, 0)), 3: ((0, 0), (0, 1), (1, 2), (2, 0), (2, 2))}
 
@@ -276,9 +444,11 @@ def quantities(
     out = {f"T{i}{j}": drawn.T[:, i, j] for i, j in ENTRIES[S]}
     if setting.start is None: out["start0"] = drawn.start[:, 0]
     if setting.psi is None: out["psi"] = drawn.psi[:, 0]
-    else: out |= {f"psi{s}": drawn.psi[:, s] for s in np.flatnonzero(np.isnan(setting.psi))}
+    elif not setting.by_list:
+        out |= {f"psi{s}": drawn.psi[:, s] for s in np.flatnonzero(np.isnan(setting.psi))}
     out |= emission_quantities(setting.emission, drawn.emission, S)
     if isinstance(setting.prior.T, str): out["log alpha"] = np.log(drawn.alpha)
+    if setting.law: out["length"] = drawn.n_steps
     return out | {"log-likelihood": drawn.log_likelihood}
 
 def quantities_at(
@@ -291,7 +461,8 @@ def quantities_at(
     name, arrays = emissions.emission_arrays(points[0].model.emission)
     emission = {k: np.array([getattr(p.model.emission, k) for p in points]) for k in arrays}
     alpha = np.array([point.alpha for point in points])
-    drawn = Drawn(of("T"), of("start"), of("psi"), emission, alpha, np.array(logs))
+    lengths = np.array([p.n_steps.mean() for p in points]) if setting.law else None
+    drawn = Drawn(of("T"), of("start"), of("psi"), emission, alpha, np.array(logs), lengths)
     return quantities(setting, drawn)
 
 # %% ../../nbs/lab/trust.ipynb #7438303a
@@ -314,7 +485,11 @@ def fit_setting(
                 n_states=setting.n_states, chains=1, progress=False, **setting.options, **run)
     if setting.method == "naive": return fit_naive(data.sequences, **told)
     if setting.method == "gaps": return fit_gaps(data.sequences, setting.psi, **told)
-    told |= dict(n_steps=data.n_steps, psi=setting.psi, variant="augmented")
+    if setting.method in MIXED:
+        known = tell(setting, data)
+        return fit_mixed(known.sequences, psi=setting.psi, weights=known.weights, **known.by_list,
+                         **told)
+    told |= dict(n_steps=data.n_steps, psi=setting.psi)
     if setting.method == "matching": return fit_matching(data.sequences, **told)
     return fit_known(data.sequences, data.positions, **told)
 
@@ -326,13 +501,14 @@ def one_round(
     "Rank of the truth among the draws, for each quantity."
     rng = rng_of(setting, 1, number)
     point = draw_point(setting, rng)
-    data = simulate(setting, point.model, rng)
+    data = simulate(setting, point, rng)
     fitted = fit_setting(setting, data, draws=DRAWS, warmup=WARMUP, thin=THIN,
                          seed=int(rng.integers(2**31)))
     alpha = fitted.extra["concentration"][0] if "concentration" in fitted.extra else None
     drawn = quantities(setting, Drawn(
         fitted.T[0], fitted.start[0], fitted.psi[0], {k: x[0] for k, x in fitted.emission.items()},
-        alpha, fitted.stats["log_likelihood"][0]))
+        alpha, fitted.stats["log_likelihood"][0],
+        fitted.extra["n_steps"][0] if setting.law else None))
     true = quantities_at(setting, [point], [plain_log_likelihood(setting, point.model, data)])
     ranks = {}
     for name, x in drawn.items():
@@ -435,10 +611,12 @@ def go_on(
     state = held(sampler.init(key), log_rows)
     if not np.isnan(point.alpha):
         state = state._replace(theta=state.theta._replace(concentration=point.alpha))
+    if setting.law: state = sampler.with_labels(state, point.n_steps, key, 0)
     for sweep in range(SWEEPS): state, info = sampler.step(state, key, sweep, False)
     theta = state.theta
     emission = sampler.problem.family.emission(theta.emission)
-    found = Point(HMMOP(theta.T, theta.start, emission, theta.psi), theta.concentration)
+    found = Point(HMMOP(theta.T, theta.start, emission, theta.psi), theta.concentration,
+                  state.n_steps if setting.law else None)
     return Moved(found, getattr(state, "log_rows", None), info.log_likelihood)
 
 # %% ../../nbs/lab/trust.ipynb #2b60f1ce
@@ -453,7 +631,7 @@ def joint_chain(
     rng = rng_of(setting, 2, number)
     here, visited = Moved(draw_point(setting, rng), None, np.nan), []
     for _ in range(cycles):
-        data = simulate(setting, here.point.model, rng)
+        data = simulate(setting, here.point, rng)
         here = go_on(setting, here.point, here.log_rows, data, rng.integers(2**62))
         visited.append(here)
     return quantities_at(setting, [there.point for there in visited],
@@ -466,7 +644,7 @@ def prior_draws(
     "The same quantities of independent draws from prior and simulator."
     rng = rng_of(setting, 3)
     points = [draw_point(setting, rng) for _ in range(n)]
-    logs = [plain_log_likelihood(setting, point.model, simulate(setting, point.model, rng))
+    logs = [plain_log_likelihood(setting, point.model, simulate(setting, point, rng))
             for point in points]
     return quantities_at(setting, points, logs)
 
@@ -529,6 +707,23 @@ def mean_and_error(
     size = float(array_stats.ess(one, chain_axis=0, draw_axis=1, method="mean"))
     return float(x.mean()), float(x.std() / np.sqrt(size)), size
 
+def sum_over_lengths(
+    setting: Setting, # With a law of the lengths
+    model: HMMOP, # At these parameters
+    data: Lists, # Of these data
+) -> float:
+    "Log-likelihood with lengths summed out: together if they are common, else each for itself."
+    lengths, weights = (np.array(x) for x in setting.prior.n_steps)
+    b, logs = np.exp(model.emission.log_likelihood(data.sequences.values)), []
+    with np.errstate(divide="ignore"): # a length may be too short for a list
+        for N in lengths:
+            logs.append([lattice_sum(model.start, model.T, model.psi,
+                                     b[slice(*data.sequences.offsets[i:i + 2])], N)
+                         for i in range(len(data.n_steps))])
+    logs = np.array(logs)
+    if setting.method == "common": logs = logs.sum(1, keepdims=True)
+    return float(np.logaddexp.reduce(logs + np.log(weights / weights.sum())[:, None]).sum())
+
 def quadrature_test(
     setting: Setting, # What to test
     draws: int = 3000, # Length of the run
@@ -536,12 +731,19 @@ def quadrature_test(
 ) -> dict[str, Score]:
     "Scores of posterior moments of a two-state chain against a grid."
     psi = np.zeros(2) if setting.method == "naive" else np.array([.75, .2])
-    small = replace(setting, psi=psi, emission=CLEAR, prior=Prior(), start=np.array([.7, .3]),
-                    n_states=2, n_sequences=25)
+    lengths = None if not setting.law else dict(zip(*setting.prior.n_steps))
+    told = psi
+    if setting.by_list: told = np.array([psi, [.3, .6]])[np.arange(25) // len(KINDS) % 2]
+    small = replace(setting, psi=told, emission=CLEAR, prior=Prior(n_steps=lengths),
+                    start=np.array([.7, .3]), n_states=2, n_sequences=25)
     def model(T): return HMMOP(T, small.start, CLEAR, psi)
-    data = simulate(small, model([[.93, .07], [.35, .65]]), rng_of(setting, 4))
+    rng = rng_of(setting, 4)
+    truth = Point(model([[.93, .07], [.35, .65]]), np.nan)
+    if setting.law: truth = truth._replace(n_steps=draw_lengths(small, rng))
+    data = simulate(small, truth, rng)
     exact = replace(small, options={}) # places summed out, whatever the sampler does about them
-    grid = grid_posterior(lambda T: plain_log_likelihood(exact, model(T), data), points)
+    log_sum = sum_over_lengths if setting.law else plain_log_likelihood
+    grid = grid_posterior(lambda T: log_sum(exact, model(T), data), points)
     T, out = fit_setting(small, data, draws=draws, warmup=200, seed=2).T[0], {}
     for i in (0, 1):
         law = grid.weight.sum(1 - i)
@@ -802,8 +1004,85 @@ HAMILTONIAN_MUTANTS = [
 ]
 
 # %% ../../nbs/lab/trust.ipynb #0677d05d
+#| code-fold: true
+def window_ignored():
+    settle = parameters.settle_places
+    def broken(sequences, n_steps=None, positions=None, *windows):
+        return settle(sequences, n_steps, positions)
+    return {(parameters, "settle_places"): broken}
+
+def window_forgotten():
+    edit = "if self.windowed.any():", "if False:"
+    broken = rewritten(parts, "read", edit, inside=parts.WovenPart)
+    return {(parts.WovenPart, "read"): broken}
+
+def tail_labels_ignored():
+    edit = "pick_marks(part.marks, rest)", "None"
+    return {(parts, "weave"): rewritten(parts, "weave", edit)}
+
+def plan_with(change):
+    plan = parts.plan_stretches
+    def broken(*told): return change(plan(*told))
+    return {(parts, "plan_stretches"): broken}
+
+def lost_ending():
+    def forget(plan): return plan._replace(after=np.minimum(plan.after, -1))
+    return plan_with(forget)
+
+# %% ../../nbs/lab/trust.ipynb #5d2b82b4
+#| code-fold: true
+def tied_as_free():
+    count = parts.count_stretches
+    def broken(*told):
+        nothing = np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0)
+        return count(*told)._replace(**dict(zip(("codes", "runs", "totals"), nothing)))
+    return {(parts, "count_stretches"): broken}
+
+def one_quality():
+    def broken(self, theta): return self.problem.groups.psi[0]
+    return {(parts.Part, "psi"): broken}
+
+def weights_off_by_one():
+    edit = "found.astype(np.int64))", "found.astype(np.int64) + 1)"
+    return {(mixed, "repeat_lists"): rewritten(mixed, "repeat_lists", edit)}
+
+def law_ignored():
+    edits = [(f"{x} a[lengths[n] - K] * np.exp(log_weights[n])", f"{x} a[lengths[n] - K]")
+             for x in ("total +=", "w =")]
+    return {(mixed, "draw_each"): rewritten(mixed, "draw_each", *edits)}
+
+# %% ../../nbs/lab/trust.ipynb #050945ba
+#| code-fold: true
+MIXED_MUTANTS = [
+    Mutant("window ignored", "earliest and latest steps are not looked at", "Mixed tails: T",
+           window_ignored),
+    Mutant("window forgotten", "places are drawn inside windows, and then not counted as known",
+           "Mixed tails: T", window_forgotten),
+    Mutant("labels of tails ignored", "known labels after the last anchor are not looked at",
+           "Mixed tails: T", tail_labels_ignored),
+    Mutant("lost ending", "omitted visits between the last observation and the end not counted",
+           "Known collapsed: psi, Gaussian", lost_ending),
+    Mutant("tied as free", "stretches whose total is known count as free",
+           "Matching collapsed: psi, symbols", tied_as_free),
+    Mutant("one quality", "omission probabilities of the first list for all lists",
+           "Mixed parts: psi by list", one_quality),
+    Mutant("weights off by one", "a list with weight w stands there w + 1 times",
+           "Mixed weights: T", weights_off_by_one),
+    Mutant("law ignored", "the weights of lengths are not looked at", "Mixed each: one psi",
+           law_ignored),
+]
+
+# %% ../../nbs/lab/trust.ipynb #c9025e50
+LIVE_MUTANTS = ["window forgotten",
+                 "labels of tails ignored",
+                 "lost ending",
+                 "tied as free",
+                 "one quality",
+                 "law ignored"]
 MUTANTS = {mutant.name: mutant for mutant in (
-    *PLACE_MUTANTS, *GAP_MUTANTS, *PARAMETER_MUTANTS, *MESSAGE_MUTANTS, *HAMILTONIAN_MUTANTS)}
+    *PLACE_MUTANTS, *GAP_MUTANTS, *PARAMETER_MUTANTS, *MESSAGE_MUTANTS, *HAMILTONIAN_MUTANTS,
+    *(mutant for mutant in MIXED_MUTANTS if mutant.name not in LIVE_MUTANTS))}
+ALL_MUTANTS = MUTANTS | {mutant.name: mutant for mutant in MIXED_MUTANTS}
 
 # %% ../../nbs/lab/trust.ipynb #4d9fbff3
 def trial(
@@ -837,7 +1116,8 @@ def kinds() -> Iterable[Setting]:
     found = {}
     for setting in reversed(SETTINGS.values()):
         options = setting.options
-        found[setting.method, options.get("placement"), options.get("variant")] = setting
+        kind = setting.method, options.get("placement"), options.get("variant"), setting.by_list
+        found[kind] = setting
     return found.values()
 
 def score_rows(
@@ -848,3 +1128,28 @@ def score_rows(
     "Scores as rows of a table."
     return [dict(name=name, test=test, quantity=k, value=f"{s.value:.3f}", p=f"{s.p:.2e}",
                  size=f"{s.size:.0f}") for k, s in scores.items()]
+
+# %% ../../nbs/lab/trust.ipynb #ba62937f
+def study_setting(
+    name: str, # Of a setting
+) -> tuple[list[dict], list[dict]]: # Rows of ranks, rows of scores
+    "All tests of one setting."
+    setting = SETTINGS[name]
+    got = calibrate(setting, setting.rounds)
+    ranks = [dict(name=name, quantity=k, ranks="".join(DIGITS[x] for x in r))
+             for k, r in got.items()]
+    rows = score_rows(name, "calibration", rank_scores(got))
+    rows += score_rows(name, "joint", joint_test(setting, setting.effort * CYCLES))
+    if setting in kinds(): rows += score_rows(name, "quadrature", quadrature_test(setting))
+    return ranks, rows
+
+def study_mutant(
+    name: str, # Of a mutant
+) -> list[dict]: # Rows of scores
+    "All tests of one mutant: the worst quantity of each."
+    mutant = MUTANTS[name]
+    setting, effort = ALL[mutant.setting], mutant.effort
+    cycles, rounds = effort * 6 * setting.rounds, effort * 3 * setting.rounds // 10
+    with infected(mutant): found = trial(setting, cycles, rounds)
+    return [row for test, scores in found.items()
+            for row in score_rows(name, test, dict([worst(scores)]))]
