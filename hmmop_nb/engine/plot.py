@@ -154,9 +154,9 @@ def draw_arrow(ax, a, b, p, faint):
     how = dict(arrowstyle="-|>", mutation_scale=7 + 7 * p, lw=.5 + 3.5 * p, color="0.2",
                alpha=.12 + .75 * (1 - faint), zorder=1, shrinkA=13, shrinkB=13)
     if np.allclose(a, b):
-        side = .2 * np.array([-a[1], a[0]])
-        out = 1.02 * a
-        how |= dict(shrinkA=9, shrinkB=9, connectionstyle="arc3,rad=1.7")
+        side = .1 * np.array([-a[1], a[0]])
+        out = 1.11 * a
+        how |= dict(shrinkA=1, shrinkB=1, connectionstyle="arc3,rad=-1.9")
         ax.add_patch(FancyArrowPatch(out + side, out - side, **how))
     else: ax.add_patch(FancyArrowPatch(a, b, connectionstyle="arc3,rad=.18", **how))
 
@@ -194,7 +194,7 @@ def plot_chain(
 def state_colors(n):
     "A colour for each of `n` states; they differ in brightness, too."
     import matplotlib.pyplot as plt
-    return [plt.get_cmap("viridis")(x) for x in np.linspace(.95, .08, max(n, 2))][:n]
+    return [plt.get_cmap("viridis")(x) for x in np.linspace(.9, .08, max(n, 2))][:n]
 
 # %% ../../nbs/engine/plot.ipynb #0a583cc3
 def plot_forecast(
@@ -212,6 +212,7 @@ def plot_forecast(
         ax.bar(ahead, column, bottom=floor, width=.92, color=color, label=name)
         floor = floor + column
     ax.set(ylim=(0, 1), xlabel="ahead", ylabel="probability")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(title="state", bbox_to_anchor=(1, 1), loc="upper left", fontsize=8)
     return ax
 
@@ -242,8 +243,8 @@ def plot_fates(
         whiskers = np.abs(np.stack([shares[:, k] - ends[0], ends[1] - shares[:, k]]))
         y = np.arange(n) + .5 * ((k + .5) / m - .5)
         ax.errorbar(shares[:, k], y, xerr=whiskers, fmt="o", ms=4, color=color, label=names[k])
-    ax.set(xlim=(0, 1), yticks=np.arange(n), yticklabels=rows, xlabel="probability")
-    ax.invert_yaxis()
+    ax.set(xlim=(0, 1), ylim=(n - .5, -.5), yticks=np.arange(n), yticklabels=rows,
+           xlabel="probability")
     ax.legend(title="fate", bbox_to_anchor=(1, 1), loc="upper left", fontsize=8)
     return ax
 
