@@ -181,9 +181,10 @@ def plot_chain(
     angle = np.pi / 2 - 2 * np.pi * np.arange(S) / S
     at = np.stack([np.cos(angle), np.sin(angle)], 1)
     for i, j in zip(*np.nonzero(T >= least)): draw_arrow(ax, at[i], at[j], T[i, j], psi[j])
+    size = max(520, 38 * max(map(len, names))**1.8) # room for the longest name
     for s in range(S):
-        ax.scatter(*at[s], s=520, color="white", zorder=2)
-        ax.scatter(*at[s], s=520, facecolor="#9ecae1", edgecolor="0.2", alpha=1 - .8 * psi[s],
+        ax.scatter(*at[s], s=size, color="white", zorder=2)
+        ax.scatter(*at[s], s=size, facecolor="#9ecae1", edgecolor="0.2", alpha=1 - .8 * psi[s],
                    zorder=3)
         ax.text(*at[s], names[s], ha="center", va="center", fontsize=8, zorder=4)
     ax.set(xlim=(-1.45, 1.45), ylim=(-1.45, 1.45), aspect="equal")
