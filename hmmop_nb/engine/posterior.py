@@ -1051,6 +1051,10 @@ def derive(
     if not callable(function):
         raise ValueError(f"function: expected a function of {shown(of)}, got {shown(function)}")
     names = [of] if isinstance(of, str) else as_items(of, "of", "a name or a list of names")
+    for x in names:
+        if not isinstance(x, str): raise ValueError(f"of: expected names, got {shown(x)}")
+    if name is not None and not isinstance(name, str):
+        raise ValueError(f"name: expected a word, got {shown(name)}")
     arrays = None if names == ["model"] else [self._values(x) for x in names]
     if not names: raise ValueError('of: names nothing; the function needs something, such as "T"')
     once = arrays is not None and all(is_given(x) for x in arrays)
@@ -1064,7 +1068,7 @@ def derive(
     states = state_names(self) or [str(s) for s in range(self.n_states)]
     axes = [states if n == self.n_states else [str(i) for i in range(n)] for n in values.shape[2:]]
     if name is None: name = getattr(function, "__name__", "value").strip("<>")
-    return Derived(values, str(name), axes)
+    return Derived(values, name, axes)
 
 # %% ../../nbs/engine/posterior.ipynb #1da2d565
 def shaded(p: float, text: str) -> str:
