@@ -432,6 +432,11 @@ def marked_logs(problem):
     if problem.marks is None: return problem.family.log_b
     return problem.family.log_b + as_logs(problem.marks.masks[problem.marks.codes])[0]
 
+def centred(log_b):
+    "Log densities with the largest of each row at 0, in an array of their own: no digits are lost."
+    top = log_b.max(1, keepdims=True, initial=-np.inf)
+    return writeable(log_b - np.where(np.isfinite(top), top, 0.))
+
 def filter_list(log_b, positions, N, walk, chain):
     "Filter one list; `(Filtered, number of the first observation that is impossible or -1)`."
     out, anchors = np.full(log_b.shape, -np.inf), np.flatnonzero(~np.isnan(positions))
@@ -458,7 +463,7 @@ def log_columns(before, log_R):
 def filter_all(problem, theta):
     "Filter all lists; weights become probabilities."
     places, offsets, found = problem.places, problem.sequences.offsets, []
-    walk, chain, log_b = log_walk(theta), as_logs(*thinned(theta)), writeable(marked_logs(problem))
+    walk, chain, log_b = log_walk(theta), as_logs(*thinned(theta)), centred(marked_logs(problem))
     for i, N in enumerate(places.n_steps):
         own = slice(offsets[i], offsets[i + 1])
         one, bad = filter_list(log_b[own], places.positions[own], N, walk, chain)
@@ -711,7 +716,7 @@ def hidden_list(log_b, gamma, held, first, last, N, logs, most):
 # %% ../nbs/07_inference.ipynb #f762f482
 def part_hidden(part, theta, logs, most):
     "What was omitted from the lists of a part that is free or in between."
-    places, log_b = part.problem.places, writeable(part.log_b(theta))
+    places, log_b = part.problem.places, centred(part.log_b(theta))
     first, last = places.earliest[part.rows], places.latest[part.rows]
     gamma = np.zeros(log_b.shape)
     if isinstance(part, FreePart) or part.tails is not None:

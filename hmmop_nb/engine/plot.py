@@ -148,14 +148,14 @@ def as_shares(x, name, columns=None):
         raise ValueError(f"{name}: has entries that are no probabilities between 0 and 1")
     return x
 
-def draw_arrow(ax, a, b, p, faint):
+def draw_arrow(ax, a, b, p, faint, wide):
     "An arrow from one state to another, or to itself."
     from matplotlib.patches import FancyArrowPatch
     how = dict(arrowstyle="-|>", mutation_scale=7 + 7 * p, lw=.5 + 3.5 * p, color="0.2",
-               alpha=.12 + .75 * (1 - faint), zorder=1, shrinkA=13, shrinkB=13)
+               alpha=.12 + .75 * (1 - faint), zorder=1, shrinkA=13 * wide, shrinkB=13 * wide)
     if np.allclose(a, b):
-        side = .1 * np.array([-a[1], a[0]])
-        out = 1.11 * a
+        side = .1 * wide * np.array([-a[1], a[0]])
+        out = (1 + .11 * wide**1.5) * a
         how |= dict(shrinkA=1, shrinkB=1, connectionstyle="arc3,rad=-1.9")
         ax.add_patch(FancyArrowPatch(out + side, out - side, **how))
     else: ax.add_patch(FancyArrowPatch(a, b, connectionstyle="arc3,rad=.18", **how))
@@ -180,8 +180,9 @@ def plot_chain(
     ax = plt.subplots(figsize=(4, 4))[1] if ax is None else able(ax, "ax", "scatter", AXES)
     angle = np.pi / 2 - 2 * np.pi * np.arange(S) / S
     at = np.stack([np.cos(angle), np.sin(angle)], 1)
-    for i, j in zip(*np.nonzero(T >= least)): draw_arrow(ax, at[i], at[j], T[i, j], psi[j])
-    size = max(520, 38 * max(map(len, names))**1.8) # room for the longest name
+    wide = max(1., .19 * max(map(len, names))) # room for the longest name
+    size = 520 * wide**2
+    for i, j in zip(*np.nonzero(T >= least)): draw_arrow(ax, at[i], at[j], T[i, j], psi[j], wide)
     for s in range(S):
         ax.scatter(*at[s], s=size, color="white", zorder=2)
         ax.scatter(*at[s], s=size, facecolor="#9ecae1", edgecolor="0.2", alpha=1 - .8 * psi[s],
@@ -244,7 +245,8 @@ def plot_fates(
         whiskers = np.abs(np.stack([shares[:, k] - ends[0], ends[1] - shares[:, k]]))
         y = np.arange(n) + .5 * ((k + .5) / m - .5)
         ax.errorbar(shares[:, k], y, xerr=whiskers, fmt="o", ms=4, color=color, label=names[k])
-    ax.set(xlim=(0, 1), ylim=(n - .5, -.5), yticks=np.arange(n), yticklabels=rows,
+    ends = (0, 1) if low is None else (-.03, 1.03)
+    ax.set(xlim=ends, ylim=(n - .5, -.5), yticks=np.arange(n), yticklabels=rows,
            xlabel="probability")
     ax.legend(title="fate", bbox_to_anchor=(1, 1), loc="upper left", fontsize=8)
     return ax
