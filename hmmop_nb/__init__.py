@@ -32,7 +32,9 @@ from .em import fit_em
 from .inference import (
     decode, expected_gaps, filtered_marginals, forecast, log_likelihood, place, posterior_marginals
 )
+from .engine.derived import fates, timescales
 from .fit import choose_n_states, fit
+from .lab.checking import check
 from .estimator import GapHMM
 from .explore import explore
 from .engine.help import fill_docs
@@ -40,11 +42,12 @@ from .engine.help import fill_docs
 __all__ = [
     "BernoulliOmission", "Categorical", "GapHMM", "Gaussian", "GaussianVector", "HMMOP", "MarkovOmission",
     "NegativeBinomial", "PerSequenceOmission", "Poisson", "Posterior", "Prior", "Product", "SamplingWarning",
-    "Sequences", "StudentT", "admissible_psi", "choose_n_states", "compose", "cyclic_multipartite", "decode",
-    "degree_chain", "expected_gaps", "explore", "filtered_marginals", "fit", "fit_analytic", "fit_em", "fit_gaps",
+    "Sequences", "StudentT", "admissible_psi", "check", "choose_n_states", "compose", "cyclic_multipartite", "decode",
+    "degree_chain", "expected_gaps", "explore", "fates", "filtered_marginals", "fit", "fit_analytic", "fit_em",
+    "fit_gaps",
     "fit_known", "fit_matching", "fit_naive", "fit_random", "forecast", "identifiability", "infer_psi", "l1_distance",
     "log_likelihood", "nearest_stochastic", "part_of_speech", "place", "posterior_marginals", "stationary", "thin",
-    "thin_bursty", "thin_finite", "thin_start", "unthin",
+    "thin_bursty", "thin_finite", "thin_start", "timescales", "unthin",
 ]
 
 fill_docs(vars(engine.emissions)) # whose base class explains the methods of all families
