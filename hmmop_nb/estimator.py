@@ -6,7 +6,9 @@
 #| code-fold: true
 from __future__ import annotations
 
+import html
 import inspect
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,13 @@ from .engine.driver import warn_user
 from .engine.posterior import Posterior
 from .engine.problem import Prior
 from .engine.reading import anndata_table, may_miss, read_for, read_table
-from .fit import METHODS, fit as front_door
+from .fit import METHODS, aic as aic_of, bic as bic_of, fit as front_door
 from .inference import decode, log_likelihood, posterior_marginals
 from .model import HMMOP, Sequences
 from .transforms import thin, thin_start
 
 # %% auto #0
-__all__ = ['NotFitted', 'GapHMM']
+__all__ = ['NotFitted', 'not_fitted', 'GapHMM']
 
 # %% ../nbs/reference/estimator.ipynb #a5f59cdb
 def is_table(data: Data) -> bool:
@@ -40,29 +42,37 @@ def as_column(X: Data) -> np.ndarray:
     else: values = np.asarray(X) if hasattr(X, "dtype") else np.array(X, object)
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
-def check_lengths(X: Data, lengths: "Numbers") -> None:
-    "Refuse what scikit-learn calls y in the place of lengths."
-    if np.ndim(as_array(lengths, "lengths")) == 1 and len(lengths) == len(X) > 1:
-        raise ValueError(f"lengths: has one entry for each of the {len(X)} entries of X, like the "
-                         "targets y of scikit-learn, of which this model makes no use; give the "
-                         "length of each sequence, or nothing if X is a list of sequences")
+def not_targets(X: Data, lengths: "Numbers | None") -> "Numbers | None":
+    "Lengths, unless they are what scikit-learn calls y: one entry for each entry of X."
+    if lengths is None or np.ndim(as_array(lengths, "lengths")) != 1: return lengths
+    if len(lengths) != len(X) or len(X) < 2: return lengths
+    if all(isinstance(n, (int, float, np.number)) and n == 1 for n in lengths):
+        raise ValueError(f"lengths: is 1 for each of the {len(X)} entries of X; these may be "
+                         "targets y of scikit-learn, of which this model makes no use, or "
+                         "sequences of one observation each; pass a list of sequences to say so")
+    return None
+
+def refuse_sparse(X: Data) -> None:
+    "Refuse sparse matrices: nearly all of a list of observations is worth keeping."
+    if hasattr(X, "toarray") and not hasattr(X, "obs"):
+        raise TypeError("X: sparse data are not supported; pass X.toarray()")
 
 def as_data(X: Data, lengths: "Numbers | None") -> Data:
     "Data in a form that `read_sequences` takes."
-    if lengths is not None:
-        X = X if isinstance(X, np.ndarray) else as_items(X, "X", "observations")
+    refuse_sparse(X)
+    if lengths is not None and not is_table(X):
+        X = X if isinstance(X, (np.ndarray, Sequences)) else as_items(X, "X", "observations")
         if isinstance(X, np.ndarray) and not X.ndim:
             raise ValueError("X: expected all observations, got a single one")
-        check_lengths(X, lengths)
+        lengths = not_targets(X, lengths)
+    if lengths is not None:
+        X = X if isinstance(X, np.ndarray) else as_items(X, "X", "observations")
         values = as_column(X)
         places = Sequences.from_lengths(np.arange(len(X)), lengths)
         return [values[part] for part in places]
     if isinstance(X, Sequences) or is_table(X): return X
     if not isinstance(X, np.ndarray): X = as_items(X, "X", "observations, or a list of sequences")
     if not is_flat(X): return X
-    if np.ndim(X) == 2 and np.shape(X)[1] != 1:
-        raise ValueError(f"X: has {np.shape(X)[1]} columns, but observations are single numbers; "
-                         "pass one column, or a list of sequences")
     return [as_column(X)]
 
 # %% ../nbs/reference/estimator.ipynb #61ad36eb
@@ -81,6 +91,7 @@ class Fitted:
     observed_transmat_: np.ndarray # Matrix of the chain of observed states, `(S, S)`
     labels_: list | None # Label of each state or symbol, if data had labels
     columns_: dict[str, str | None] # Columns of a table that were named
+    n_features_in_: int # Coordinates of an observation
 
     def __sklearn_is_fitted__(self) -> bool:
         "Whether there is a model; scikit-learn asks."
@@ -96,10 +107,24 @@ def refuse_idle(method: str, **told: Any) -> None:
             raise ValueError(f'{name}: method="{method}" makes no use of it; pass method="auto", '
                              "which takes the method that does, to GapHMM")
 
+def as_seed(random_state: Any) -> Seed:
+    "scikit-learn's `random_state` as one of our seeds."
+    if isinstance(random_state, np.random.RandomState): return int(random_state.randint(2**31 - 1))
+    return random_state
+
+def width_of(X: Data) -> int:
+    "Coordinates of an observation."
+    values = X.values if isinstance(X, Sequences) else X
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        return values.shape[1] if values.ndim == 2 else 1
+    if is_table(X): return 1
+    first = next((np.shape(as_array(x, "X")) for x in X), ())
+    return first[1] if len(first) == 2 else 1
+
 def fit(
     self,
-    X: Data, # All observations `(n,)` or `(n, 1)`, or anything that `fit` takes
-    lengths: "Numbers | None" = None, # Length of each sequence in `X`; `None` for one, or a list
+    X: Data, # All observations, `(n,)` or `(n, d)`, or anything that `fit` takes
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`; scikit-learn's y is ignored
     *,
     n_steps: Any = None, # Latent length of each sequence if known
     positions: Any = None, # Steps of the observations, `nan` where unknown
@@ -124,9 +149,11 @@ def fit(
     refuse_idle(self.method, **told)
     if isinstance(self.method, str) and self.method == "em":
         for name in ("draws", "warmup", "chains"): own.pop(name)
+    if own.pop("random_state") is not None: own["seed"] = as_seed(self.random_state)
     self.columns_ = dict(sequence=sequence, order=order, value=value)
     self.posterior_ = front_door(as_data(X, lengths), **told, **own, **self.columns_, **options)
     self.labels_ = self.posterior_.info.get("labels")
+    self.n_features_in_ = width_of(X)
     known = self.posterior_.family == "custom" and not isinstance(self.emission, str)
     self.model_ = self.posterior_.model(self.emission if known else None)
     self.transmat_ = self.model_.T
@@ -142,11 +169,18 @@ def fit(
 class NotFitted(ValueError, AttributeError):
     "The estimator was asked for something that it can only give after `fit`."
 
+def not_fitted() -> NotFitted:
+    "The error, which is also scikit-learn's own where that was imported."
+    said = "this GapHMM is not fitted yet; call fit first"
+    if "sklearn" not in sys.modules: return NotFitted(said)
+    from sklearn.exceptions import NotFittedError
+    return type("NotFitted", (NotFitted, NotFittedError), {})(said)
+
 # %% ../nbs/reference/estimator.ipynb #9e4240b4
 def check_fitted(self) -> None:
     "Refuse to answer before there is a model."
     if not self.__sklearn_is_fitted__():
-        raise NotFitted("this GapHMM is not fitted yet; call fit first")
+        raise not_fitted()
 
 def fitted_data(self, X: Data, lengths: "Numbers | None") -> tuple[Sequences, np.ndarray]:
     "The data as sequences, if there is a model, and the row of `X` behind each observation."
@@ -212,6 +246,62 @@ def score(
     sequences, _ = fitted_data(self, X, lengths)
     return float(log_likelihood(self.model_, sequences, n_steps).sum())
 
+# %% ../nbs/reference/estimator.ipynb #29193ed7
+def best_path_of(
+    self,
+    X: Data, # Observations
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`
+    *,
+    n_steps: Any = None, # Latent lengths if known
+) -> tuple[float, np.ndarray]: # Log-likelihood of the data, `(n,)` states in the order of `X`
+    "The most probable sequence of states, and the log-likelihood of the observations."
+    sequences, rows = fitted_data(self, X, lengths)
+    states = decode(self.model_, sequences, n_steps, "viterbi").values
+    return float(log_likelihood(self.model_, sequences, n_steps).sum()), in_rows(states, rows)
+
+def score_samples(
+    self,
+    X: Data, # Observations
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`
+    *,
+    n_steps: Any = None, # Latent lengths if known
+) -> tuple[float, np.ndarray]: # As hmmlearn has it: log-likelihood, `(n, S)` probabilities
+    "Log-likelihood of all observations, and the probability of each state behind each."
+    return (self.score(X, lengths, n_steps=n_steps),
+            self.predict_proba(X, lengths, n_steps=n_steps))
+
+def fit_predict(
+    self,
+    X: Data, # Observations
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`; scikit-learn's y is ignored
+    **known: Any, # Further arguments of `fit`
+) -> np.ndarray: # `(n,)` ints in the order of `X`
+    "Learn the model, and say which state is behind each observation."
+    return self.fit(X, lengths, **known).predict(X, lengths, n_steps=known.get("n_steps"))
+
+# %% ../nbs/reference/estimator.ipynb #b8273401
+def bic(
+    self,
+    X: Data, # Observations
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`
+    *,
+    n_steps: Any = None, # Latent lengths if known
+) -> float: # Lower is better
+    "Bayesian information criterion of the fitted model on these data."
+    sequences, _ = fitted_data(self, X, lengths)
+    return float(bic_of(self.posterior_, sequences, n_steps))
+
+def aic(
+    self,
+    X: Data, # Observations
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`
+    *,
+    n_steps: Any = None, # Latent lengths if known
+) -> float: # Lower is better
+    "Akaike's information criterion of the fitted model on these data."
+    sequences, _ = fitted_data(self, X, lengths)
+    return float(aic_of(self.posterior_, sequences, n_steps))
+
 # %% ../nbs/reference/estimator.ipynb #27e195e8
 def sample(
     self,
@@ -225,7 +315,8 @@ def sample(
     start = thin_start(model.start, model.T, model.psi)
     observed = HMMOP(thin(model.T, model.psi), start, model.emission, 0.)
     walk = observed.sample(1, n_samples, seed=seed)
-    return walk.full.values[:, None], walk.states.values
+    values = walk.full.values
+    return values if values.ndim == 2 else values[:, None], walk.states.values
 
 # %% ../nbs/reference/estimator.ipynb #5fcf1cbc
 def get_params(
@@ -255,12 +346,18 @@ def in_words(self) -> str:
                if repr(value) != repr(usual[name].default)]
     return f"GapHMM({', '.join(changed)})"
 
+def in_html(self) -> str:
+    "The call, and what was learned if something was."
+    said = f"<p><code>{html.escape(in_words(self))}</code></p>"
+    if not self.__sklearn_is_fitted__(): return said + "<p>not fitted yet</p>"
+    return said + self.posterior_._repr_html_()
+
 # %% ../nbs/reference/estimator.ipynb #5d237ed2
 def sklearn_tags(self) -> Any:
     "What scikit-learn asks before it uses an estimator."
     from sklearn.utils import InputTags, Tags, TargetTags
     return Tags(estimator_type=None, target_tags=TargetTags(required=False),
-                input_tags=InputTags(one_d_array=True, two_d_array=True),
+                input_tags=InputTags(two_d_array=True),
                 non_deterministic=True, no_validation=True)
 
 # %% ../nbs/reference/estimator.ipynb #acc25ce1
@@ -283,6 +380,7 @@ class GapHMM(Fitted):
         progress: bool = False, # Say what was chosen and show a progress bar
         missing: str | None = None, # `"value"`: `nan` is a visit whose value is not known
         options: dict[str, Any] | None = None, # Dict of keywords that belong to the method alone
+        random_state: Any = None, # scikit-learn's name for `seed`, which it overrules
     ) -> None:
         self.n_states = n_states
         self.psi = psi
@@ -292,14 +390,20 @@ class GapHMM(Fitted):
         self.draws, self.warmup, self.chains = draws, warmup, chains
         self.seed, self.init = seed, init
         self.progress, self.missing = progress, missing
-        self.options = options
+        self.options, self.random_state = options, random_state
 
     get_params = get_params
     set_params = set_params
     fit = fit
     predict = predict
     predict_proba = predict_proba
+    fit_predict = fit_predict
+    decode = best_path_of
     score = score
+    score_samples = score_samples
+    bic = bic
+    aic = aic
     sample = sample
     __repr__ = in_words
+    _repr_html_ = in_html
     __sklearn_tags__ = sklearn_tags

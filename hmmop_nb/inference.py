@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
 from .engine.checks import Data, Numbers, as_n_steps, whole, word
 from .engine.emissions import Family, emission_arrays, with_holes
@@ -21,7 +22,9 @@ from .engine.messages import PEAK, SURE, as_logs, smooth, writeable
 from .engine.parallel import in_shares
 from .engine.posterior import Posterior
 from .engine.knowledge import as_marks, settle_places
-from .engine.parts import best_of_parts, best_paths, expect_parts, explain_one
+from hmmop_nb.engine.parts import (
+    FreePart, PlacedPart, best_of_parts, best_paths, expect_parts, explain_one, make_parts
+)
 from .engine.problem import Prior, Problem, Theta, check_positions, is_partial
 from .engine.reading import read_for
 from .model import HMMOP, Sequences
@@ -29,7 +32,8 @@ from .transforms import thin, thin_start
 
 # %% auto #0
 __all__ = ['pose_model', 'in_parts', 'log_likelihood', 'label_probabilities', 'posterior_marginals', 'best_match', 'best_labels',
-           'paper_labels', 'decode', 'place', 'position_marginals']
+           'paper_labels', 'decode', 'place', 'position_marginals', 'filtered_marginals', 'forecast', 'omitted_visits',
+           'expected_gaps', 'gap_laws', 'full_walk']
 
 # %% ../nbs/07_inference.ipynb #1b6cd73d
 def as_model(model):
@@ -363,3 +367,512 @@ def position_marginals(
     walk, logs = as_walk(theta.start, theta.T, theta.psi), log_walk(theta)
     return [places_of_one(b[a:z], log_b[a:z], int(N), walk, logs)
             for a, z, N in zip(offsets, offsets[1:], problem.n_steps)]
+
+# %% ../nbs/07_inference.ipynb #a5fc794e
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_dot(a, b):
+    "The logarithm of the sum of products, of logarithms."
+    top, total = -np.inf, 0.
+    for i in range(len(a)): top = max(top, a[i] + b[i])
+    if top == -np.inf: return top
+    for i in range(len(a)): total += np.exp(a[i] + b[i] - top)
+    return top + np.log(total)
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_plus(a, b):
+    "The logarithm of the sum of two numbers, of logarithms."
+    if a < b: a, b = b, a
+    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def filter_logs(before, log_RT, log_b, out):
+    "Fill in normalised log weights of states, each given what was seen so far."
+    none = np.zeros(len(before))
+    for k in range(len(log_b)):
+        for j in range(len(none)):
+            prior = before[j] if k == 0 else log_dot(out[k - 1], log_RT[j])
+            out[k, j] = prior + log_b[k, j]
+        total = log_dot(out[k], none)
+        if total == -np.inf: return k
+        out[k] -= total
+    return -1
+
+# %% ../nbs/07_inference.ipynb #6cd8b5c5
+@njit(cache=True, nogil=True, error_model="numpy")
+def filter_places(walk, log_b, first, last, at, out):
+    "Fill in log weights of states, and of the step of the last observation; the first impossible."
+    K, S = log_b.shape
+    old, lowest = np.full(at.shape, -np.inf), 0
+    v, inside, none = np.empty(S), np.empty(S), np.zeros(at.size)
+    for k in range(K):
+        at[:], v[:] = -np.inf, -np.inf
+        if k == 0: v[:] = walk.start
+        for t in range(lowest, last[k] + 1):
+            if t > 0:
+                for i in range(S): inside[i] = log_plus(v[i] + walk.psi[i], old[t - 1, i])
+                for j in range(S): v[j] = log_dot(inside, walk.TT[j])
+            if t < first[k]: continue
+            for j in range(S): at[t, j] = v[j] + walk.keep[j] + log_b[k, j]
+        total = log_dot(at.ravel(), none)
+        if total == -np.inf: return k
+        at -= total
+        for j in range(S): out[k, j] = log_dot(at[:, j], none[:len(at)])
+        old[:] = at
+        lowest = max(lowest, first[k]) + 1
+    return -1
+
+# %% ../nbs/07_inference.ipynb #7fc1b64c
+class Filtered(NamedTuple):
+    "What is known of one list at its last observation."
+    rows: np.ndarray # `(K, S)` law of the state behind each observation, given those up to it
+    at: np.ndarray | None # `(N, S)` joint law of step and state of the last one, length known
+
+def marked_logs(problem):
+    "Log densities of all observations, `-inf` where a label rules a state out."
+    if problem.marks is None: return problem.family.log_b
+    return problem.family.log_b + as_logs(problem.marks.masks[problem.marks.codes])[0]
+
+def centred(log_b):
+    "Log densities with the largest of each row at 0, in an array of their own: no digits are lost."
+    top = log_b.max(1, keepdims=True, initial=-np.inf)
+    return writeable(log_b - np.where(np.isfinite(top), top, 0.))
+
+def filter_list(log_b, positions, N, walk, chain):
+    "Filter one list; `(Filtered, number of the first observation that is impossible or -1)`."
+    out, anchors = np.full(log_b.shape, -np.inf), np.flatnonzero(~np.isnan(positions))
+    known = not np.isnan(N)
+    if not known and not len(anchors):
+        return Filtered(out, None), filter_logs(chain[0], chain[1].T.copy(), log_b, out)
+    held = len(log_b) if known else anchors[-1] + 1
+    roof = int(N) if known else int(positions[anchors[-1]]) + 1
+    first = np.where(np.isnan(positions), 0, positions)[:held].astype(np.int64)
+    last = np.where(np.isnan(positions), roof - 1, positions)[:held].astype(np.int64)
+    at = np.full((roof, log_b.shape[1]), -np.inf)
+    bad = filter_places(walk, log_b[:held], first, last, at, out)
+    if known or bad >= 0: return Filtered(out, at), bad
+    for k in np.flatnonzero(np.isnan(positions)): # no length: only R is left between the anchors
+        before = chain[0] if k == 0 else log_columns(out[k - 1], chain[1])
+        bad = max(bad, filter_logs(before, chain[1].T.copy(), log_b[k:k + 1], out[k:k + 1]))
+    return Filtered(out, None), bad
+
+def log_columns(before, log_R):
+    "The log law after one more observation."
+    return np.logaddexp.reduce(before[:, None] + log_R, axis=0)
+
+# %% ../nbs/07_inference.ipynb #6f2d6605
+def filter_all(problem, theta):
+    "Filter all lists; weights become probabilities."
+    places, offsets, found = problem.places, problem.sequences.offsets, []
+    walk, chain, log_b = log_walk(theta), as_logs(*thinned(theta)), centred(marked_logs(problem))
+    for i, N in enumerate(places.n_steps):
+        own = slice(offsets[i], offsets[i + 1])
+        one, bad = filter_list(log_b[own], places.positions[own], N, walk, chain)
+        if bad >= 0: explain_one(problem, theta, theta.psi, i)
+        found.append(Filtered(np.exp(one.rows), None if one.at is None else np.exp(one.at)))
+    return found
+
+# %% ../nbs/07_inference.ipynb #fb48ef32
+def filtered_marginals(
+    model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
+    n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `nan`: unknown
+    *,
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+) -> list[np.ndarray]: # Arrays `(K, S)`, one for each sequence; rows sum to one
+    "Probability of each state behind each observation, given it and those before it."
+    problem, theta = pose_model(model, sequences, n_steps, positions, labels=labels)
+    return [one.rows for one in filter_all(problem, theta)]
+
+# %% ../nbs/07_inference.ipynb #d82d5c1f
+def arrivals(one, theta, N):
+    "Law of the first step after the last observation and of its state, `(N, S)`."
+    if not len(one.rows): return np.r_[theta.start[None], np.zeros((N - 1, len(theta.start)))]
+    return np.r_[np.zeros((1, len(theta.start))), one.at[:-1] @ theta.T]
+
+def next_steps(u, theta, steps):
+    "Laws of the states of the next steps, as far as the walk goes on."
+    rows = np.zeros((steps, u.shape[1]))
+    for h in range(steps):
+        rows[h] = u.sum(0)
+        u = np.r_[np.zeros((1, u.shape[1])), u[:-1] @ theta.T]
+    return rows
+
+def next_seen(u, theta, steps):
+    "Laws of the states of the next observations, as far as there are some."
+    rows = np.zeros((steps, u.shape[1]))
+    for h in range(steps):
+        waiting, kept = np.zeros(u.shape[1]), np.zeros_like(u)
+        for t in range(len(u)):
+            here = u[t] + waiting @ theta.T
+            kept[t], waiting = here * (1 - theta.psi), here * theta.psi
+        rows[h] = kept.sum(0)
+        u = np.r_[np.zeros((1, u.shape[1])), kept[:-1] @ theta.T]
+    return rows
+
+def next_free(one, theta, steps, what):
+    "The same with the length unknown: powers of `R` or of `T`."
+    first, M = thinned(theta) if what == "observation" else (theta.start, theta.T)
+    law, rows = one.rows[-1] @ M if len(one.rows) else first, []
+    for _ in range(steps):
+        rows.append(law)
+        law = law @ M
+    return np.array(rows).reshape(steps, len(M))
+
+# %% ../nbs/07_inference.ipynb #038a526c
+def forecast(
+    model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
+    sequences: "Data", # Observations so far, in any form that `fit` takes
+    steps: int = 1, # How far to look ahead
+    what: str = "observation", # `"observation"`: the next that is seen; `"step"`: seen or not
+    *,
+    n_steps: "Numbers | None" = None, # Latent lengths of the whole walks; `nan`: unknown
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+) -> list[np.ndarray]: # Arrays `(steps, S)`; a row lacks the chance that the walk ends before
+    "Law of the states of what comes after the last observation of each sequence."
+    word(what, "what", ("observation", "step"))
+    steps = whole(steps, "steps", 1, 10**6)
+    problem, theta = pose_model(model, sequences, n_steps, positions, labels=labels)
+    found, ahead = [], next_seen if what == "observation" else next_steps
+    for one, N in zip(filter_all(problem, theta), problem.places.n_steps):
+        if np.isnan(N): found.append(next_free(one, theta, steps, what))
+        else: found.append(ahead(arrivals(one, theta, int(N)), theta, steps))
+    return found
+
+# %% ../nbs/07_inference.ipynb #3d82ce95
+class FreeLogs(NamedTuple):
+    "Logarithms of what lies between observations when no length is known."
+    R: np.ndarray # Observed chain, `(S, S)`
+    V: np.ndarray # Expected omitted visits until something is seen, `(S, S)`
+    first: np.ndarray # Law of the first observed state, `(S,)`
+    before: np.ndarray # Expected omitted visits before it, `(S,)`
+
+def free_logs(theta):
+    "What lies between observations, and before the first."
+    TD = theta.T * theta.psi
+    F = np.linalg.inv(np.eye(len(TD)) - TD)
+    r0, R = thinned(theta)
+    before = np.maximum(theta.start * theta.psi @ F, 0)
+    return FreeLogs(*as_logs(R, np.maximum(F @ TD, 0), r0, before))
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def free_visits(free, log_b, gamma, begin, ahead, out):
+    "Add expected omitted visits before observations from `begin` on; `ahead` keeps their weights."
+    K, S = log_b.shape
+    message = np.zeros(S)
+    for k in range(K - 1, begin - 1, -1):
+        for j in range(S): ahead[k, j] = log_b[k, j] + message[j]
+        for s in range(S): message[s] = log_dot(free.R[s], ahead[k])
+        if k == 0:
+            total = log_dot(free.first, ahead[k])
+            for s in range(S): out[0, s] += np.exp(free.before[s] + message[s] - total)
+            break
+        for i in range(S):
+            if gamma[k - 1, i] <= 0 or message[i] == -np.inf: continue
+            for s in range(S):
+                if free.V[i, s] == -np.inf: continue
+                out[k, s] += gamma[k - 1, i] * np.exp(free.V[i, s] + message[s] - message[i])
+
+# %% ../nbs/07_inference.ipynb #a51d11e7
+@njit(cache=True, nogil=True, error_model="numpy")
+def cells_forward(walk, log_b, first, last, O, M):
+    "Fill in log weights of walks by observations made and visits omitted."
+    K, S = log_b.shape
+    v, inside = np.empty(S), np.empty(S)
+    O[:], M[:] = -np.inf, -np.inf
+    for k in range(K + 1):
+        for w in range(O.shape[1]):
+            t = k + w # the step that comes
+            v[:] = walk.start
+            if t > 0:
+                for i in range(S): inside[i] = log_plus(O[k, w, i], M[k, w, i])
+                for j in range(S): v[j] = log_dot(inside, walk.TT[j])
+            if k < K and first[k] <= t <= last[k]:
+                for j in range(S): O[k + 1, w, j] = v[j] + walk.keep[j] + log_b[k, j]
+            if w + 1 < O.shape[1]:
+                for j in range(S): M[k, w + 1, j] = v[j] + walk.psi[j]
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cells_backward(walk, log_b, first, last, end, Y):
+    "Fill in log weights of what follows; the value of the start."
+    K, S = log_b.shape
+    x = np.empty(S)
+    Y[:] = -np.inf
+    Y[K, Y.shape[1] - 1] = end
+    for k in range(K, -1, -1):
+        for w in range(Y.shape[1] - 1, -1, -1):
+            if k == K and w == Y.shape[1] - 1: continue
+            x[:] = -np.inf
+            if k < K and first[k] <= k + w <= last[k]:
+                for j in range(S): x[j] = walk.keep[j] + log_b[k, j] + Y[k + 1, w, j]
+            if w + 1 < Y.shape[1]:
+                for j in range(S): x[j] = log_plus(x[j], walk.psi[j] + Y[k, w + 1, j])
+            if k + w == 0: return log_dot(walk.start, x)
+            for i in range(S): Y[k, w, i] = log_dot(walk.T[i], x)
+    return log_dot(walk.start, end) # a walk of no steps
+
+# %% ../nbs/07_inference.ipynb #893fd7be
+@njit(cache=True, nogil=True, error_model="numpy")
+def gap_laws_tied(walk, log_b, first, last, O, Y, powers, total, out):
+    "Fill in the law of the gap before each observation of a list in the lattice."
+    K, S = log_b.shape
+    W, inside = O.shape[1], np.empty(S)
+    for k in range(K):
+        for w in range(W if k > 0 else 1):
+            for d in range(min(W - w, out.shape[1])):
+                if not first[k] <= k + w + d <= last[k]: continue
+                for j in range(S): inside[j] = walk.keep[j] + log_b[k, j] + Y[k + 1, w + d, j]
+                if k == 0: out[0, d] += np.exp(log_dot(powers[d, S], inside) - total)
+                for i in range(S if k > 0 else 0):
+                    if O[k, w, i] == -np.inf: continue
+                    out[k, d] += np.exp(O[k, w, i] + log_dot(powers[d, i], inside) - total)
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gap_laws_free(free, keep, gamma, ahead, begin, powers, out):
+    "Fill in the laws of gaps of which no total is known."
+    S = len(keep)
+    inside = np.empty(S)
+    for k in range(begin, len(ahead)):
+        for j in range(S): inside[j] = keep[j] + ahead[k, j]
+        for i in range(S if k > 0 else 1):
+            total = log_dot(free.R[i] if k > 0 else free.first, ahead[k])
+            share = gamma[k - 1, i] if k > 0 else 1.
+            if share <= 0 or total == -np.inf: continue
+            for d in range(out.shape[1]):
+                here = log_dot(powers[d, i if k > 0 else S], inside)
+                out[k, d] += share * np.exp(here - total)
+
+def log_powers(theta, most):
+    "Logs of `T (D T)^d` and, as a last row, of `start (D T)^d`, `(most, S + 1, S)`."
+    G, DT = np.vstack([theta.T, theta.start]), theta.psi[:, None] * theta.T
+    powers = []
+    for _ in range(most):
+        powers.append(G)
+        G = G @ DT
+    return as_logs(np.array(powers).reshape(most, len(theta.T) + 1, len(theta.T)))[0]
+
+# %% ../nbs/07_inference.ipynb #28e9f3a5
+class Hidden(NamedTuple):
+    "What was omitted from one list."
+    visits: np.ndarray # `(K + 1, S)` expected, before each observation and after the last
+    laws: np.ndarray # `(K, most + 1)` probability of each number of them
+
+def tied_list(log_b, first, last, N, end, walk, powers, most):
+    "What was omitted from a list in the lattice."
+    K, S = log_b.shape
+    O, M, Y = (np.empty((K + 1, N - K + 1, S)) for _ in range(3))
+    cells_forward(walk, log_b, first, last, O, M)
+    total = cells_backward(walk, log_b, first, last, end, Y)
+    visits, laws = np.full((K + 1, S), np.nan), np.zeros((K, most))
+    if total == -np.inf: return visits, laws
+    visits = np.exp(M + Y - total).sum(1)
+    if most: gap_laws_tied(walk, log_b, first, last, O, Y, powers, total, laws)
+    return visits, laws
+
+def tail_weight(log_b, log_R):
+    "Log weight of the observations after the lattice, by the last state in it."
+    message = np.zeros(len(log_R))
+    for row in log_b[::-1]: message = np.logaddexp.reduce(log_R + row + message, axis=1)
+    return message
+
+def placed_list(at, N, steps, most):
+    "What was omitted from a list whose places are known; `steps` are state probabilities of all."
+    gaps, visits = np.diff(np.r_[-1, at]) - 1, np.zeros((len(at) + 1, steps.shape[1]))
+    owner = np.searchsorted(at, np.arange(len(steps)), side="left")
+    omitted = np.ones(len(steps), bool)
+    omitted[at] = False
+    np.add.at(visits, owner[omitted], steps[omitted])
+    if np.isnan(N): visits[-1] = np.nan
+    return Hidden(visits, (gaps[:, None] == np.arange(most)).astype(float))
+
+# %% ../nbs/07_inference.ipynb #c77d5185
+def placed_hidden(part, theta, most):
+    "What was omitted from the lists of a part whose places are known."
+    begins = part.data.begins
+    found = smooth(part.log_steps(theta), begins, theta.start, theta.T, pairs=False)
+    part.explain(theta, found.log_likelihood)
+    by_step, lists = found.marginals, zip(part.offsets, part.offsets[1:], begins, begins[1:],
+                                          part.n_steps)
+    return [placed_list(part.positions[a:z].astype(np.int64), N, by_step[c:e], most)
+            for a, z, c, e, N in lists]
+
+def hidden_list(log_b, gamma, held, first, last, N, logs, most):
+    "What was omitted from one list, up to the last thing that is known of it and after."
+    walk, free, powers = logs
+    visits, laws = np.zeros((len(log_b) + 1, log_b.shape[1])), np.zeros((len(log_b), most))
+    ahead, known = np.zeros(log_b.shape), not np.isnan(N)
+    free_visits(free, log_b, gamma, held, ahead, visits)
+    if most: gap_laws_free(free, walk.keep, gamma, ahead, held, powers, laws)
+    if not known: visits[-1] = np.nan
+    if not held and not known: return Hidden(visits, laws)
+    steps, end = int(N) if known else int(last[held - 1]) + 1, tail_weight(log_b[held:], free.R)
+    own, laws[:held] = tied_list(log_b[:held], first[:held], last[:held], steps, end, walk, powers,
+                                 most)
+    visits[:held] = own[:held]
+    if known: visits[held] = own[held]
+    return Hidden(visits, laws)
+
+# %% ../nbs/07_inference.ipynb #f762f482
+def part_hidden(part, theta, logs, most):
+    "What was omitted from the lists of a part that is free or in between."
+    places, log_b = part.problem.places, centred(part.log_b(theta))
+    first, last = places.earliest[part.rows], places.latest[part.rows]
+    gamma = np.zeros(log_b.shape)
+    if isinstance(part, FreePart) or part.tails is not None:
+        expected = part.expect(theta)
+        part.explain(theta, expected.log_likelihood)
+        gamma = expected.marginals
+    for i, a, z in zip(part.index, part.offsets, part.offsets[1:]):
+        own = slice(a, z)
+        found = hidden_list(log_b[own], gamma[own], int(places.held[i]), first[own], last[own],
+                            places.n_steps[i], logs, most)
+        if np.isnan(found.visits[:-1]).any(): explain_one(part.problem, theta, theta.psi, int(i))
+        yield i, found
+
+def find_hidden(problem, theta, most=0):
+    "What was omitted from each list; laws of gaps up to `most - 1` visits."
+    found = {}
+    logs = log_walk(theta), free_logs(theta), log_powers(theta, most)
+    for part in make_parts(problem):
+        if isinstance(part, PlacedPart): found |= zip(part.index, placed_hidden(part, theta, most))
+        else: found |= part_hidden(part, theta, logs, most)
+    return [found[i] for i in range(len(problem.sequences))]
+
+# %% ../nbs/07_inference.ipynb #a107eee7
+def omitted_visits(
+    model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
+    n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `nan`: unknown
+    *,
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+    earliest: "Data | None" = None, # The first step at which each may stand, likewise
+    latest: "Data | None" = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+) -> list[np.ndarray]: # Arrays `(K + 1, S)`; the last row, after the end, is `nan` without a length
+    "Expected omitted visits to each state, before each observation and after the last."
+    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
+    return [one.visits for one in find_hidden(problem, theta)]
+
+# %% ../nbs/07_inference.ipynb #8c75d590
+def expected_gaps(
+    model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
+    n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `nan`: unknown
+    *,
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+    earliest: "Data | None" = None, # The first step at which each may stand, likewise
+    latest: "Data | None" = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+) -> list[np.ndarray]: # Arrays `(K,)`, one for each sequence
+    "Expected number of omitted visits before each observation."
+    told = dict(positions=positions, earliest=earliest, latest=latest, labels=labels)
+    return [x[:-1].sum(1) for x in omitted_visits(model, sequences, n_steps, **told)]
+
+# %% ../nbs/07_inference.ipynb #b9009eac
+def gap_laws(
+    model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
+    n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `nan`: unknown
+    *,
+    most: int = 20, # Most omitted visits that get a column; what is beyond is missing from the sum
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+    earliest: "Data | None" = None, # The first step at which each may stand, likewise
+    latest: "Data | None" = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+) -> list[np.ndarray]: # Arrays `(K, most + 1)`: probability of 0, 1, … omitted visits
+    "Posterior law of the number of omitted visits before each observation."
+    most = whole(most, "most", 0, 10**5)
+    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
+    return [one.laws for one in find_hidden(problem, theta, most + 1)]
+
+# %% ../nbs/07_inference.ipynb #395b7ca1
+def shortest_ways(A):
+    "Best log weights of ways of one step or more, and the first stop of each: Floyd and Warshall."
+    S = len(A)
+    best, stop = A.copy(), np.tile(np.arange(S), (S, 1))
+    for s in range(S):
+        through = best[:, [s]] + best[s]
+        better = through > best
+        best, stop = np.where(better, through, best), np.where(better, stop[:, [s]], stop)
+    return best, stop
+
+def follow(i, j, best, stop):
+    "The states after `i` on the best way to `j`, the end included."
+    way = [int(stop[i, j])]
+    while way[-1] != j: way.append(int(stop[way[-1], j]))
+    return way
+
+class Ways(NamedTuple):
+    "The best ways between two observations, through omitted visits."
+    first: np.ndarray # `(S,)` log weight of the best way to the first observed state
+    hop: np.ndarray # `(S, S)` log weight of the best way from one observed state to the next
+    begin: np.ndarray # `(S,)` omitted state with which the first way begins, or -1
+    leave: np.ndarray # `(S, S)` last omitted state on the way, or -1: a direct step
+    best: np.ndarray # Log weights of ways through omitted states
+    stop: np.ndarray # Their first stops
+
+def find_ways(walk):
+    "The best ways of a model."
+    best, stop = shortest_ways(walk.T + walk.psi)
+    via = best[:, :, None] + walk.T # by the last omitted state
+    leave = np.where(via.max(1) > walk.T, via.argmax(1), -1)
+    hop = np.maximum(via.max(1), walk.T) + walk.keep
+    late = (walk.start + walk.psi)[:, None] + hop
+    begin = np.where(late.max(0) > walk.start + walk.keep, late.argmax(0), -1)
+    return Ways(np.maximum(late.max(0), walk.start + walk.keep), hop, begin, leave, best, stop)
+
+# %% ../nbs/07_inference.ipynb #7d39ebaa
+def complete(labels, ways):
+    "The whole walk behind observed states, and the steps at which they were observed."
+    walk, at = [], []
+    def hop(i, j):
+        s = int(ways.leave[i, j])
+        if s >= 0: walk.extend(follow(i, s, ways.best, ways.stop))
+        at.append(len(walk))
+        walk.append(int(j))
+    for k, j in enumerate(labels):
+        if k: hop(labels[k - 1], j)
+        elif ways.begin[j] >= 0:
+            walk.append(int(ways.begin[j]))
+            hop(walk[0], j)
+        else:
+            at.append(0)
+            walk.append(int(j))
+    return np.array(walk, np.int64), np.array(at, np.int64)
+
+class FullWalks(NamedTuple):
+    "The most probable walk of each list, omitted visits included."
+    states: Sequences # All states of each walk
+    positions: Sequences # Steps at which the observations were made
+    log_prob: np.ndarray # `(n_sequences,)` log joint density of walk, places and observations
+
+# %% ../nbs/07_inference.ipynb #7d36daa3
+def full_walk(
+    model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
+    sequences: "Data", # Observations, in any form that `fit` takes; a posterior knows labels
+    n_steps: "Numbers | None" = None, # Latent lengths, all of them or none
+    *,
+    labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+) -> "FullWalks": # States, positions and log densities
+    "The most probable walk behind each list, omitted visits included."
+    if is_partial(n_steps):
+        raise ValueError("n_steps: whole walks need all lengths or none; split the sequences")
+    problem, theta = pose_model(model, sequences, n_steps, labels=labels)
+    log_b, offsets = writeable(marked_logs(problem)), writeable(problem.sequences.offsets, np.int64)
+    walk = log_walk(theta)
+    if n_steps is not None:
+        best = best_matches(log_b, offsets, as_n_steps(n_steps, len(offsets) - 1), walk)
+        ends = np.r_[0, np.cumsum(as_n_steps(n_steps, len(offsets) - 1))]
+        found = FullWalks(Sequences(best.states, ends), Sequences(best.places, offsets),
+                          best.log_prob)
+    else:
+        ways, paths = find_ways(walk), np.zeros(len(log_b), np.int64)
+        log_prob = np.zeros(len(offsets) - 1)
+        in_shares(best_paths_share, ways.first, ways.hop, log_b, offsets, paths, log_prob)
+        whole_walks = [complete(x, ways) for x in np.split(paths, offsets[1:-1])]
+        states = Sequences.from_list([x for x, _ in whole_walks])
+        found = FullWalks(states, Sequences.from_list([w for _, w in whole_walks]), log_prob)
+    bad = np.flatnonzero(~(found.log_prob > -np.inf))
+    if len(bad): explain_one(problem, theta, theta.psi, int(bad[0]))
+    return found

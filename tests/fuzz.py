@@ -222,7 +222,9 @@ def methods():
         Target("Posterior.save", saved, dict(path="posterior.npz")),
         Target("Posterior.load", hm.Posterior.load, dict(path="held.npz")),
         Target("Posterior.from_model", hm.Posterior.from_model, dict(model=MODEL, log_density=0., info=None)),
-        Target("Posterior.to_arviz", HELD.to_arviz, {}),
+        Target("Posterior.to_arviz", lambda **more: HELD.to_arviz(**more), {}),
+        Target("Posterior.derive", HELD.derive, dict(function=hm.timescales, of="T", name=None)),
+        Target("Posterior.plot_graph", HELD.plot_graph, dict(least=.1, ax=None)),
     ]
     for omission in (hm.BernoulliOmission(.5), hm.MarkovOmission(.5, .1), held):
         found.append(Target(f"{type(omission).__name__}.seen", omission.seen, dict(states=DATA.states, key=np.uint64(3))))
@@ -255,6 +257,11 @@ def estimator_methods():
         Target("GapHMM.predict", fitted.predict, read),
         Target("GapHMM.predict_proba", fitted.predict_proba, read),
         Target("GapHMM.score", fitted.score, read),
+        Target("GapHMM.score_samples", fitted.score_samples, read),
+        Target("GapHMM.decode", fitted.decode, read),
+        Target("GapHMM.bic", fitted.bic, read),
+        Target("GapHMM.aic", fitted.aic, read),
+        Target("GapHMM.fit_predict", hm.GapHMM(2, psi=.4, emission=MODEL.emission, seed=1).fit_predict, dict(X=LISTS, lengths=None)),
         Target("GapHMM.sample", fitted.sample, dict(n_samples=2, seed=1)),
         Target("GapHMM.get_params", fitted.get_params, dict(deep=True)),
         Target("GapHMM.set_params", hm.GapHMM().set_params, dict(psi=.5)),
@@ -346,6 +353,15 @@ def inference_functions():
         Target("inference.paper_labels", inference.paper_labels, asked | dict(max_iter=3)),
         Target("inference.position_marginals", inference.position_marginals, asked),
         Target("inference.pose_model", inference.pose_model, asked | told),
+        Target("expected_gaps", hm.expected_gaps, asked | told),
+        Target("inference.omitted_visits", inference.omitted_visits, asked | told),
+        Target("inference.gap_laws", inference.gap_laws, asked | told | dict(most=3)),
+        Target("inference.full_walk", inference.full_walk, asked | dict(labels=None)),
+        Target("filtered_marginals", hm.filtered_marginals, asked | dict(positions=None, labels=None)),
+        Target("forecast", hm.forecast, asked | dict(positions=None, labels=None, steps=2, what="step")),
+        Target("fates", hm.fates, dict(T=T, targets=[1])),
+        Target("timescales", hm.timescales, dict(T=T)),
+        Target("check", hm.check, dict(posterior=MODEL, sequences=LISTS, n_steps=STEPS, positions=None, replicas=20, level=.05, seed=1)),
     ]
 
 
@@ -359,6 +375,10 @@ def pictures():
         Target("plot.shades", plot.shades, dict(method="Gaps", n=3)),
         Target("plot.plot_omission", plot.plot_omission, dict(states=[0, 1], positions=[1], names=None, ax=None)),
         Target("plot.plot_matrix", plot.plot_matrix, dict(M=T, ax=None, title=None, vmax=None, cmap="Blues")),
+        Target("plot.plot_chain", plot.plot_chain, dict(T=T, psi=None, names=None, least=.1, ax=None)),
+        Target("plot.plot_forecast", plot.plot_forecast, dict(rows=T, names=None, ax=None)),
+        Target("plot.plot_fates", plot.plot_fates, dict(shares=T, names=None, rows=None, low=None, high=None, ax=None)),
+        Target("plot.plot_placement", plot.plot_placement, dict(shares=T, positions=None, prob=.9, ax=None)),
         Target("plot.frame_slider", slide, dict(figures=None, labels=["a"], name="frame", dpi=20, first=0)),
         Target("plot.plot_map", plot.plot_map, dict(boxes={"a": (0, 0), "b": (1, 0)}, arrows=[("a", "b")], ax=None, blue=["a"])),
         Target("explore", hm.explore, dict(name="thinning")),

@@ -26,7 +26,8 @@ BOOK = ["model", "transforms", "known_gaps", "matching", "gaps", "psi", "em", "i
 CONTRACT = """Sequences Gaussian Categorical Poisson GaussianVector NegativeBinomial StudentT Product HMMOP BernoulliOmission MarkovOmission PerSequenceOmission
 degree_chain cyclic_multipartite part_of_speech l1_distance thin thin_start unthin thin_finite stationary compose
 infer_psi thin_bursty admissible_psi nearest_stochastic fit_known fit_naive fit_random fit_analytic fit_matching
-fit_gaps fit_em fit Prior Posterior log_likelihood decode posterior_marginals place limit plan""".split()
+fit_gaps fit_em fit Prior Posterior log_likelihood decode posterior_marginals place limit plan
+filtered_marginals forecast expected_gaps fates timescales check psi_bound""".split()
 
 
 def name_of(path): return str(path.relative_to(NBS))

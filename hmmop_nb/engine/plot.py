@@ -19,8 +19,8 @@ from hmmop_nb.engine.checks import (
 )
 
 # %% auto #0
-__all__ = ['METHOD_COLORS', 'AXES', 'LONGEST_WALK', 'use_style', 'shades', 'plot_omission', 'plot_matrix', 'frame_slider',
-           'plot_map']
+__all__ = ['METHOD_COLORS', 'AXES', 'LONGEST_WALK', 'use_style', 'shades', 'plot_omission', 'plot_matrix', 'plot_chain',
+           'plot_forecast', 'plot_fates', 'plot_placement', 'frame_slider', 'plot_map']
 
 # %% ../../nbs/engine/plot.ipynb #854d42e3
 METHOD_COLORS = {
@@ -128,6 +128,155 @@ def plot_matrix(
     ax.set(title=title or "", xlabel="to", ylabel="from", xticks=[], yticks=[])
     ax.spines[:].set_visible(True)
     return image
+
+# %% ../../nbs/engine/plot.ipynb #2a46a339
+def as_names(names, n, what="state"):
+    "A name for each of `n` things; their numbers if there are none."
+    if names is None: return [str(i) for i in range(n)]
+    if isinstance(names, str): names = list(names)
+    given = as_items(names, "names", f"a name for each {what}")
+    if len(given) != n:
+        raise ValueError(f"names: {len(given)} of them for {n} {what}s; give one each")
+    return [str(name) for name in given]
+
+def as_shares(x, name, columns=None):
+    "A matrix of probabilities, checked."
+    x = as_floats(x, name)
+    if x.ndim != 2 or not x.size or (columns is not None and x.shape[1] != columns):
+        raise ValueError(f"{name}: expected a matrix of probabilities, got shape {x.shape}")
+    if not ((x > -1e-9) & (x < 1 + 1e-9)).all():
+        raise ValueError(f"{name}: has entries that are no probabilities between 0 and 1")
+    return x
+
+def draw_arrow(ax, a, b, p, faint, wide):
+    "An arrow from one state to another, or to itself."
+    from matplotlib.patches import FancyArrowPatch
+    how = dict(arrowstyle="-|>", mutation_scale=7 + 7 * p, lw=.5 + 3.5 * p, color="0.2",
+               alpha=.12 + .75 * (1 - faint), zorder=1, shrinkA=13 * wide, shrinkB=13 * wide)
+    if np.allclose(a, b):
+        side = .1 * wide * np.array([-a[1], a[0]])
+        out = (1 + .11 * wide**1.5) * a
+        how |= dict(shrinkA=1, shrinkB=1, connectionstyle="arc3,rad=-1.9")
+        ax.add_patch(FancyArrowPatch(out + side, out - side, **how))
+    else: ax.add_patch(FancyArrowPatch(a, b, connectionstyle="arc3,rad=.18", **how))
+
+# %% ../../nbs/engine/plot.ipynb #41330bd6
+def plot_chain(
+    T: Numbers, # `(S, S)` transition matrix
+    psi: Numbers | None = None, # Omission probabilities, one or one per state: faint if high
+    names: Sequence[str] | None = None, # A short name for each state
+    least: float = .05, # Probability from which a transition is drawn
+    ax: Any = None, # matplotlib axes to draw on; `None` makes a figure
+) -> Any: # The axes
+    "Draw a chain as a graph: states on a circle, probable transitions as arrows."
+    import matplotlib.pyplot as plt
+    T = as_shares(T, "T")
+    S, least = len(T), as_number(least, "least")
+    if T.shape != (S, S): raise ValueError(f"T: expected a matrix (S, S), got shape {T.shape}")
+    psi = as_floats(0. if psi is None else psi, "psi")
+    if psi.shape not in ((), (S,)) or not ((psi >= 0) & (psi <= 1)).all():
+        raise ValueError(f"psi: expected probabilities, one or one for each of {S} states")
+    psi, names = np.broadcast_to(psi, S), as_names(names, S)
+    ax = plt.subplots(figsize=(4, 4))[1] if ax is None else able(ax, "ax", "scatter", AXES)
+    angle = np.pi / 2 - 2 * np.pi * np.arange(S) / S
+    at = np.stack([np.cos(angle), np.sin(angle)], 1)
+    wide = max(1., .19 * max(map(len, names))) # room for the longest name
+    size = 520 * wide**2
+    for i, j in zip(*np.nonzero(T >= least)): draw_arrow(ax, at[i], at[j], T[i, j], psi[j], wide)
+    for s in range(S):
+        ax.scatter(*at[s], s=size, color="white", zorder=2)
+        ax.scatter(*at[s], s=size, facecolor="#9ecae1", edgecolor="0.2", alpha=1 - .8 * psi[s],
+                   zorder=3)
+        ax.text(*at[s], names[s], ha="center", va="center", fontsize=8, zorder=4)
+    ax.set(xlim=(-1.45, 1.45), ylim=(-1.45, 1.45), aspect="equal")
+    ax.axis("off")
+    return ax
+
+# %% ../../nbs/engine/plot.ipynb #14dc073d
+def state_colors(n):
+    "A colour for each of `n` states; they differ in brightness, too."
+    import matplotlib.pyplot as plt
+    return [plt.get_cmap("viridis")(x) for x in np.linspace(.9, .08, max(n, 2))][:n]
+
+# %% ../../nbs/engine/plot.ipynb #0a583cc3
+def plot_forecast(
+    rows: Numbers, # `(steps, S)`, one of the arrays that `forecast` returns
+    names: Sequence[str] | None = None, # A short name for each state
+    ax: Any = None, # matplotlib axes to draw on; `None` makes a figure
+) -> Any: # The axes
+    "Draw the law of the state against how far one looks ahead."
+    import matplotlib.pyplot as plt
+    rows = as_shares(rows, "rows")
+    names = as_names(names, rows.shape[1])
+    ax = plt.subplots(figsize=(4.8, 2.8))[1] if ax is None else able(ax, "ax", "bar", AXES)
+    ahead, floor = np.arange(1, len(rows) + 1), np.zeros(len(rows))
+    for name, column, color in zip(names, rows.T, state_colors(len(names))):
+        ax.bar(ahead, column, bottom=floor, width=.92, color=color, label=name)
+        floor = floor + column
+    ax.set(ylim=(0, 1), xlabel="ahead", ylabel="probability")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.legend(title="state", bbox_to_anchor=(1, 1), loc="upper left", fontsize=8)
+    return ax
+
+# %% ../../nbs/engine/plot.ipynb #7a9b98ab
+def plot_fates(
+    shares: Numbers, # `(n, targets)` probabilities of each fate, as `fates` returns them
+    names: Sequence[str] | None = None, # A name for each target
+    rows: Sequence[str] | None = None, # A name for each row: states, or lists
+    low: Numbers | None = None, # Lower ends of credible bands, of the same shape
+    high: Numbers | None = None, # Upper ends
+    ax: Any = None, # matplotlib axes to draw on; `None` makes a figure
+) -> Any: # The axes
+    "Draw the probability of each fate, row by row."
+    import matplotlib.pyplot as plt
+    shares = as_shares(shares, "shares")
+    n, m = shares.shape
+    names, rows = as_names(names, m, "target"), as_names(rows, n, "row")
+    if (low is None) != (high is None): raise ValueError("high: bands need both ends, low and high")
+    if ax is None: ax = plt.subplots(figsize=(4.8, .6 + .28 * n))[1]
+    able(ax, "ax", "barh", AXES)
+    left = np.zeros(n)
+    for k, color in enumerate(state_colors(m)):
+        if low is None:
+            ax.barh(np.arange(n), shares[:, k], left=left, color=color, height=.8, label=names[k])
+            left = left + shares[:, k]
+            continue
+        ends = as_shares(low, "low", m)[:, k], as_shares(high, "high", m)[:, k]
+        whiskers = np.abs(np.stack([shares[:, k] - ends[0], ends[1] - shares[:, k]]))
+        y = np.arange(n) + .5 * ((k + .5) / m - .5)
+        ax.errorbar(shares[:, k], y, xerr=whiskers, fmt="o", ms=4, color=color, label=names[k])
+    ends = (0, 1) if low is None else (-.03, 1.03)
+    ax.set(xlim=ends, ylim=(n - .5, -.5), yticks=np.arange(n), yticklabels=rows,
+           xlabel="probability")
+    ax.legend(title="fate", bbox_to_anchor=(1, 1), loc="upper left", fontsize=8)
+    return ax
+
+# %% ../../nbs/engine/plot.ipynb #9f9dc86f
+def plot_placement(
+    shares: Numbers, # `(K, N)` probabilities of steps, one array of `position_marginals`
+    positions: Numbers | None = None, # True places, or the most probable ones, to mark
+    prob: float = .9, # Probability of the ribbon
+    ax: Any = None, # matplotlib axes to draw on; `None` makes a figure
+) -> Any: # The axes
+    "Draw where in its walk each observation may lie."
+    import matplotlib.pyplot as plt
+    shares, prob = as_shares(shares, "shares"), as_number(prob, "prob")
+    if not 0 < prob < 1: raise ValueError(f"prob: expected a number between 0 and 1, got {prob:g}")
+    K, N = shares.shape
+    ax = plt.subplots(figsize=(4.8, 3))[1] if ax is None else able(ax, "ax", "fill_between", AXES)
+    below, k = np.cumsum(shares, 1), np.arange(K)
+    low, high = (below > (1 - prob) / 2).argmax(1), (below > (1 + prob) / 2 - 1e-12).argmax(1)
+    color = METHOD_COLORS["Matching"]
+    ax.fill_between(k, low, high, color=color, alpha=.3, lw=0, label=f"{prob:.0%} of the posterior")
+    ax.plot(k, shares @ np.arange(N), color=METHOD_COLORS["Exact Matching"], lw=1, label="mean")
+    if positions is not None:
+        positions = as_wholes(positions, "positions", most=N - 1)
+        if len(positions) != K:
+            raise ValueError(f"positions: {len(positions)} of them for {K} observations")
+        ax.plot(k, positions, ".", color="black", ms=4, label="places")
+    ax.set(xlabel="observation", ylabel="step", ylim=(-.5, N - .5))
+    ax.legend(loc="upper left", fontsize=8)
+    return ax
 
 # %% ../../nbs/engine/plot.ipynb #1c51f227
 SLIDER_SCRIPT = (

@@ -23,12 +23,12 @@ from hmmop_nb.engine.checks import (
 )
 from .emissions import FAMILIES, KINDS, emission_arrays, kind_of, make_emission
 from .files import FORMAT_VERSION, as_plain, check_target, read_npz, write_npz
-from .plot import plot_matrix, shades
+from .plot import plot_chain, plot_matrix, shades
 from ..model import HMMOP
 
 # %% auto #0
-__all__ = ['check_rows', 'as_given', 'is_given', 'Draws', 'median_rows', 'Summary', 'take_order', 'levels', 'state_order',
-           'one_draw', 'check_possible', 'Posterior']
+__all__ = ['check_rows', 'as_given', 'is_given', 'Draws', 'median_rows', 'text_table', 'html_table', 'Summary', 'take_order',
+           'levels', 'state_order', 'one_draw', 'check_possible', 'Derived', 'Posterior']
 
 # %% ../../nbs/engine/posterior.ipynb #97a6523c
 def as_draws(
@@ -359,15 +359,39 @@ def html_row(
     return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
 
 # %% ../../nbs/engine/posterior.ipynb #9199969a
+def text_table(
+    cells: Sequence[Sequence[str]], # Rows of cells, the titles first
+) -> list[str]: # Lines
+    "A table as text; the first and the last column are words, the others numbers."
+    width = [max(map(len, column)) for column in zip(*cells)]
+    lines = []
+    for row in cells:
+        padded = [cell.rjust(w) for cell, w in zip(row, width)]
+        padded[0] = row[0].ljust(width[0])
+        padded[-1] = row[-1].ljust(width[-1])
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+def html_table(
+    cells: Sequence[Sequence[str]], # Rows of cells, the titles first
+) -> str:
+    "The same in HTML."
+    titles, *rows = cells
+    body = "".join(html_row(row, "td") for row in rows)
+    return f"<table><thead>{html_row(titles, 'th')}</thead><tbody>{body}</tbody></table>"
+
+# %% ../../nbs/engine/posterior.ipynb #eb79d19f
 class Summary(dict):
     "A table: equally long columns by name, printed in part when there are many rows."
     def __init__(
         self,
         columns: dict[str, Any], # Columns by name, equally long
         head: str = "", # Line to print above
+        matrix: Sequence[Sequence[str]] = (), # Cells of a table to print first, titles included
     ) -> None:
         super().__init__(columns)
         self.head = head
+        self.matrix = matrix
 
     def shown(self, limit: int = 20) -> Sequence[int]:
         "Rows to print, in order: all, or the least settled."
@@ -383,21 +407,12 @@ class Summary(dict):
         return [list(self), *rows]
 
     def __repr__(self) -> str:
-        cells = self.cells()
-        width = [max(map(len, column)) for column in zip(*cells)]
-        lines = [self.head]
-        for row in cells:
-            padded = [cell.rjust(w) for cell, w in zip(row, width)]
-            padded[0] = row[0].ljust(width[0]) # the name; the note at the end is text, too
-            padded[-1] = row[-1].ljust(width[-1])
-            lines.append("  ".join(padded).rstrip())
-        return "\n".join(lines)
+        first = [*text_table(self.matrix), ""] if self.matrix else []
+        return "\n".join([*first, self.head, *text_table(self.cells())])
 
     def _repr_html_(self) -> str:
-        titles, *rows = self.cells()
-        body = "".join(html_row(row, "td") for row in rows)
-        return (f"<p>{html.escape(self.head)}</p><table><thead>{html_row(titles, 'th')}</thead>"
-                f"<tbody>{body}</tbody></table>")
+        first = html_table(self.matrix) if self.matrix else ""
+        return f"{first}<p>{html.escape(self.head)}</p>{html_table(self.cells())}"
 
 # %% ../../nbs/engine/posterior.ipynb #9f0644ef
 def headline(
@@ -443,6 +458,30 @@ def all_entries(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(labels, object), np.concatenate(blocks, 2)
 
 # %% ../../nbs/engine/posterior.ipynb #d82cc231
+WIDEST = 6 # states of a matrix that is written out with its bands
+
+def short(x: float) -> str:
+    "A probability in few signs."
+    if x < .005: return "0"
+    return "1" if x > .995 else f"{x:.2f}"[1:]
+
+def band_text(mean: float, low: float, high: float) -> str:
+    "A probability with its band."
+    if not low < high: return short(mean)
+    return f"{short(mean)} ({short(low)}–{short(high)})"
+
+def written_T(self, names: Sequence[str], prob: float, sd: Any = None) -> list[list[str]]:
+    "`T` as cells of text with bands; nothing if it is not asked for, given, or too large."
+    if "T" not in names or self.n_states > WIDEST or is_given(self.T): return []
+    mean, (low, high) = mean_of(self, "T"), interval(self, prob, "T")
+    if sd is not None:
+        wide = NormalDist().inv_cdf((1 + prob) / 2) * np.nan_to_num(np.asarray(sd, float))
+        low, high = np.maximum(mean - wide, 0), np.minimum(mean + wide, 1)
+    states = axis_names(self, "T")[0]
+    entries = [[band_text(*x) for x in zip(*rows)] for rows in zip(mean, low, high)]
+    return [["T", *states], *([state, *row] for state, row in zip(states, entries))]
+
+# %% ../../nbs/engine/posterior.ipynb #a3d927c9
 def point_summary(self, of: str | Sequence[str] | None, prob: float) -> Summary:
     "The summary of a point estimate: entries with their standard errors, if the fit has them."
     names, given = listed_names(self, of)
@@ -461,7 +500,8 @@ def point_summary(self, of: str | Sequence[str] | None, prob: float) -> Summary:
     head = "a point estimate; sd is its standard error, low and high its normal interval"
     if not errors: head = "a point estimate; fit_em(..., errors=True) adds standard errors"
     if len(labels) > 20: head += f"; the first 20 of {len(labels)} rows"
-    return Summary(columns, head + (f"; given: {', '.join(given)}" if given else ""))
+    if given: head += f"; given: {', '.join(given)}"
+    return Summary(columns, head, written_T(self, names, prob, errors.get("T")))
 
 # %% ../../nbs/engine/posterior.ipynb #f94e727e
 def summary(
@@ -484,7 +524,7 @@ def summary(
                        rhat=rhat, ess_bulk=bulk, ess_tail=tail, note=note)
     head = headline(columns, remark)
     if given: head += f"; given: {', '.join(given)}"
-    return Summary(columns, head)
+    return Summary(columns, head, written_T(self, names, prob))
 
 # %% ../../nbs/engine/posterior.ipynb #7db42348
 def check_axes(axes: Any, n: int) -> list:
@@ -567,7 +607,7 @@ def plot_T(
         image = plot_matrix(matrix, ax, title, vmax=size, cmap=cmap)
         if cmap == "PuOr": image.set_clim(-size, size)
         ax.figure.colorbar(image, ax=ax, shrink=.75)
-        if state_names(self) is not None: name_states(ax, state_names(self))
+        if self.n_states <= 25 or state_names(self): name_states(ax, axis_names(self, "T")[0])
     return axes
 
 def name_states(ax: Any, names: list[str], most: int = 40) -> None:
@@ -576,6 +616,16 @@ def name_states(ax: Any, names: list[str], most: int = 40) -> None:
     ax.set_xticks(shown, [names[s] for s in shown], rotation=90)
     ax.set_yticks(shown, [names[s] for s in shown])
     ax.tick_params(length=0, labelsize=8 if len(names) < 15 else 6)
+
+# %% ../../nbs/engine/posterior.ipynb #9b87446f
+def plot_graph(
+    self,
+    least: float = .05, # Probability from which a transition is drawn
+    ax: Any = None, # matplotlib axes to draw on; `None` makes a figure
+) -> Any: # The axes
+    "Draw the chain at the posterior means as a graph."
+    psi = np.nan_to_num(mean_of(self, "psi"))
+    return plot_chain(mean_of(self, "T"), psi, axis_names(self, "T")[0], least, ax)
 
 # %% ../../nbs/engine/posterior.ipynb #a1183d32
 def emission_distance(
@@ -900,12 +950,18 @@ def arviz_groups(self) -> dict[str, dict[str, np.ndarray]]:
     return groups
 
 # %% ../../nbs/engine/posterior.ipynb #172171ce
-def to_arviz(self) -> Any: # `InferenceData` before version 1, a `DataTree` since
+def to_arviz(
+    self,
+    log_likelihood: "Numbers | None" = None, # `(chain, draw, n)`, as `pointwise` gives it
+) -> Any: # `InferenceData` before version 1, a `DataTree` since
     "The draws in ArviZ's container, to draw and compare with its functions."
+    if log_likelihood is not None:
+        log_likelihood = as_draws(log_likelihood, "log_likelihood", self.T.shape[:2], more=True)
     try: import arviz
     except ImportError:
         raise ImportError(f"to_arviz: ArviZ is not installed; {INSTALL}") from None
     groups = arviz_groups(self)
+    if log_likelihood is not None: groups["log_likelihood"] = {"sequences": log_likelihood}
     states = state_names(self) or np.arange(self.n_states)
     coords: dict[str, Any] = {"state": states, "state_to": states}
     if symbol_names(self) is not None: coords["symbol"] = symbol_names(self)
@@ -914,6 +970,139 @@ def to_arviz(self) -> Any: # `InferenceData` before version 1, a `DataTree` sinc
     else: data = arviz.from_dict(**groups, **more)
     data["posterior"].attrs["hmmop_nb"] = json.dumps(self.info)
     return data
+
+# %% ../../nbs/engine/posterior.ipynb #8bc6e50d
+@dataclass(frozen=True, eq=False)
+class Derived:
+    "A quantity that was computed from every draw."
+    values: np.ndarray # `(chain, draw, …)`
+    name: str = "value" # What to call it
+    axes: Sequence[Sequence[str]] = () # What to write for each index along each axis
+
+    @property
+    def mean(self) -> np.ndarray:
+        "Mean over all draws."
+        return over_draws(np.mean, self.values)
+
+    @property
+    def sd(self) -> np.ndarray:
+        "Posterior standard deviation; zero for a point estimate."
+        return over_draws(np.std, self.values)
+
+    def interval(
+        self,
+        prob: float = .9, # Probability that the band holds
+    ) -> np.ndarray: # `(2, …)`: lower ends, upper ends
+        "Lower and upper ends of the equal-tailed credible band of each entry."
+        prob = check_prob(prob)
+        return over_draws(np.quantile, self.values, [(1 - prob) / 2, (1 + prob) / 2])
+
+    def summary(
+        self,
+        prob: float = .9, # Probability of the credible band
+    ) -> Summary: # A dict of columns that prints itself
+        "Mean, spread, credible band, R-hat and effective sample sizes of every entry."
+        low, high = (x.ravel() for x in self.interval(prob))
+        x = self.values.reshape(*self.values.shape[:2], -1).astype(float)
+        (rhat, bulk, tail), remark = diagnose(x)
+        places = [", ".join(words) for words in product(*self.axes)]
+        names = [f"{self.name}[{place}]" if place else self.name for place in places]
+        note = np.where(is_still(x), "constant", np.where(rhat > 1.01, "R-hat > 1.01", ""))
+        columns = dict(name=np.array(names, object), mean=self.mean.ravel(), sd=self.sd.ravel(),
+                       low=low, high=high, rhat=rhat, ess_bulk=bulk, ess_tail=tail,
+                       note=note.astype(object))
+        if x.shape[:2] == (1, 1): return Summary(columns, "a point estimate: there are no bands")
+        return Summary(columns, headline(columns, remark))
+
+    def __repr__(self) -> str: return repr(self.summary())
+
+    def _repr_html_(self) -> str: return self.summary()._repr_html_()
+
+# %% ../../nbs/engine/posterior.ipynb #d4b85a25
+def model_of(self, chain: int, draw: int) -> HMMOP:
+    "The model of one draw."
+    if kind_of(self.family) is None:
+        raise ValueError('of: these draws belong to an emission of your own, so that "model" '
+                         'cannot be built; name arrays instead, such as of=("T", "psi")')
+    arrays = {name: x[chain, draw] for name, x in self.emission.items()}
+    T, start = self.T[chain, draw], self.start[chain, draw]
+    emission = make_emission(self.family, arrays)
+    return HMMOP(T / T.sum(1, keepdims=True), start / start.sum(), emission, self.psi[chain, draw])
+
+def as_result(x: Any, like: np.ndarray | None) -> np.ndarray:
+    "What a function returned, if it is numbers in the shape of the first answer."
+    found = as_array(x, "function", "a function that returns numbers")
+    if found.dtype.kind not in "biuf" or not found.size:
+        raise ValueError(f"function: returned {shown(x)}, expected a number or an array of numbers")
+    if like is not None and found.shape != like.shape:
+        raise ValueError(f"function: returned shape {found.shape} for one draw and {like.shape} "
+                         "for another; every draw must give the same")
+    return found
+
+# %% ../../nbs/engine/posterior.ipynb #08a7aadf
+def derive(
+    self,
+    function: Callable[..., Any], # Of what `of` names; returns a number or an array
+    of: str | Sequence[str] = "T", # What it is given: a recorded quantity, several, or `"model"`
+    name: str | None = None, # What to call the result; `None` is the name of the function
+    **more: Any, # Further arguments of the function, the same for every draw
+) -> Derived: # Every draw, with mean, bands and a table
+    "Compute something from every draw."
+    if not callable(function):
+        raise ValueError(f"function: expected a function of {shown(of)}, got {shown(function)}")
+    names = [of] if isinstance(of, str) else as_items(of, "of", "a name or a list of names")
+    for x in names:
+        if not isinstance(x, str): raise ValueError(f"of: expected names, got {shown(x)}")
+    if name is not None and not isinstance(name, str):
+        raise ValueError(f"name: expected a word, got {shown(name)}")
+    arrays = None if names == ["model"] else [self._values(x) for x in names]
+    if not names: raise ValueError('of: names nothing; the function needs something, such as "T"')
+    once = arrays is not None and all(is_given(x) for x in arrays)
+    found: list[np.ndarray] = []
+    for at in np.ndindex(1 if once else self.n_chains, 1 if once else self.n_draws):
+        given = [model_of(self, *at)] if arrays is None else [x[at] for x in arrays]
+        found.append(as_result(function(*given, **more), found[0] if found else None))
+    values = np.array(found, float)
+    if once: values = as_given(values[0], self.T.shape[:2])
+    else: values = values.reshape(*self.T.shape[:2], *values.shape[1:])
+    states = state_names(self) or [str(s) for s in range(self.n_states)]
+    axes = [states if n == self.n_states else [str(i) for i in range(n)] for n in values.shape[2:]]
+    if name is None: name = getattr(function, "__name__", "value").strip("<>")
+    return Derived(values, name, axes)
+
+# %% ../../nbs/engine/posterior.ipynb #1da2d565
+def shaded(p: float, text: str) -> str:
+    "A cell whose colour tells a probability: white to blue."
+    white, blue = np.array([255, 255, 255]), np.array([33, 113, 181])
+    r, g, b = (white + (blue - white) * min(max(p, 0), 1)).round().astype(int)
+    ink = "white" if p > .55 else "black"
+    return (f'<td style="background:rgb({r},{g},{b});color:{ink};text-align:center;'
+            f'padding:2px 6px">{text}</td>')
+
+def heat_table(T: np.ndarray, names: Sequence[str]) -> str:
+    "A matrix of probabilities as a table with coloured cells; numbers if there is room for them."
+    wide = len(T) > 12
+    top = "".join(f"<th>{'' if wide else html.escape(name)}</th>" for name in names)
+    rows = [f"<tr><th>{html.escape(name)}</th>"
+            + "".join(shaded(p, "" if wide else short(p)) for p in row) + "</tr>"
+            for name, row in zip(names, T)]
+    return f"<table><tr><th>T</th>{top}</tr>{''.join(rows)}</table>"
+
+def in_html(self) -> str:
+    "A short report with a heat map."
+    lines = [html.escape(in_words(self))]
+    if self.n_states <= 40: lines.append(heat_table(mean_of(self, "T"), axis_names(self, "T")[0]))
+    psi = mean_of(self, "psi")
+    known = np.unique(psi.round(3))
+    said = f"{known[0]:.3g}" if len(known) == 1 else ", ".join(f"{x:.3g}" for x in psi[:12])
+    more = " …" if len(psi) > 12 and len(known) > 1 else ""
+    lines.append(f"ψ {'given' if is_given(self.psi) else 'mean'}: {said}{more}")
+    if self.n_chains * self.n_draws > 1 and not is_given(self.T):
+        rhat, bulk, _ = diagnose(self.T.reshape(*self.T.shape[:2], -1))[0]
+        if np.isfinite(rhat).any():
+            lines.append(f"T: R-hat at most {np.nanmax(rhat):.3f}, bulk ESS at least "
+                         f"{np.nanmin(bulk):.0f}")
+    return "".join(line if line.startswith("<table") else f"<p>{line}</p>" for line in lines)
 
 # %% ../../nbs/engine/posterior.ipynb #afbd3026
 def from_model(
@@ -968,9 +1157,12 @@ class Posterior(Draws):
     model = model
     from_model = staticmethod(from_model)
     summary = summary
+    derive = derive
     plot_trace = plot_trace
     plot_T = plot_T
+    plot_graph = plot_graph
     relabel = relabel
     save = save
     load = staticmethod(load)
     to_arviz = to_arviz
+    _repr_html_ = in_html
