@@ -3,10 +3,15 @@
 Known positions and known lengths, 1,500 walks of 80 steps, the four chains of the paper: the samplers
 that sum out everything omitted beside those that draw it (`variant="augmented"`), one thread, one run.
 Beside the measured rate stands the one that the missing information predicts for the latter.
+Chains and keeps are shared out among a few processes, all rows of one cell in the same one;
+the variables `KEEPS` (".35 .5") and `CHAINS` ("degree 5, cyclic") name fewer of them.
 """
 import os
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from multiprocessing import get_context
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -15,87 +20,113 @@ from arviz_stats.base import array_stats
 
 import hmmop_nb as hm
 
-KEEPS = (.2, .35, .5, .8)
+KEEPS = [float(keep) for keep in os.environ.get("KEEPS", ".2 .35 .5 .8").split()]
 CHAINS = {
     "degree 3": lambda keep: hm.degree_chain(10, 3, psi=1 - keep, seed=1),
     "degree 5": lambda keep: hm.degree_chain(10, 5, psi=1 - keep, seed=1),
     "cyclic": lambda keep: hm.cyclic_multipartite(psi=1 - keep, seed=1),
     "part of speech": lambda keep: hm.part_of_speech(psi=1 - keep),
 }
+CHAINS = {name: make for name, make in CHAINS.items()
+          if name in os.environ.get("CHAINS", ", ".join(CHAINS)).split(", ")}
 RUNS = { # draws and warm-up of each of two chains
-    ("known", "collapsed"): (500, 300), ("known", "augmented"): (1000, 300),
-    ("matching", "collapsed"): (300, 200), ("matching", "augmented"): (300, 100),
+    ("known", "collapsed"): (200, 150), ("known", "augmented"): (150, 30),
+    ("matching", "collapsed"): (100, 150), ("matching", "augmented"): (40, 10),
 }
+PROCESSES = 6
 
 
-def known_information(T, psi):
-    "Information about `T` in one observed transition with known gap, and in the latent steps behind it."
-    S, rho = len(T), hm.stationary(T)
-    place = {pair: a for a, pair in enumerate(np.ndindex(S, S)) if T[pair] > 0}
-    seen, G = np.zeros((len(place), len(place))), [T]
-    while len(G) < 400 and G[-1].max() > 1e-12: G.append((G[-1] * psi) @ T)
-    at = rho * (1 - psi)
-    at = at / at.sum()
-    for d, matrix in enumerate(G):
-        slope = np.zeros((S, S, S, S)) # of G_d in T
-        for r in range(d + 1):
-            left = np.eye(S) if r == 0 else G[r - 1] * psi
-            right = np.eye(S) if r == d else psi[:, None] * G[d - r - 1]
-            slope += np.einsum("ia,bj->ijab", left, right)
-        flat = slope.reshape(S, S, -1)[:, :, [i * S + j for i, j in place]]
-        weight = np.where(matrix > 0, at[:, None] * (1 - psi) / np.where(matrix > 0, matrix, 1), 0)
-        seen += np.einsum("ij,ija,ijb->ab", weight, flat, flat)
-    steps = rho[:, None] / ((1 - psi) @ rho) # latent steps from each state for one that is seen
-    full = np.diag([(steps / np.where(T > 0, T, 1))[pair] for pair in place])
-    return seen, full, place
+def directions(T, rows):
+    "Ways to move the entries of some rows that are not zero, `(directions, S, S)`."
+    found = []
+    for i in rows:
+        *others, last = np.flatnonzero(T[i] > 0)
+        for j in others:
+            way = np.zeros_like(T)
+            way[i, j], way[i, last] = 1, -1
+            found.append(way)
+    return np.array(found)
 
 
-def missing_rate(T, psi):
-    "Least share of information that observed transitions with known gaps have of the complete one."
-    seen, full, place = known_information(np.array(T), np.array(psi))
-    rows = np.array([i for i, _ in place])
-    basis = []
-    for i in range(len(T)):
-        own = np.flatnonzero(rows == i)
-        for a in own[1:]:
-            way = np.zeros(len(rows))
-            way[own[0]], way[a] = -1, 1 # rows keep their sum
-            basis.append(way)
-    basis = np.array(basis).T
-    share = np.linalg.eigvals(np.linalg.solve(basis.T @ full @ basis, basis.T @ seen @ basis))
-    return float(np.real(share).min())
+def information(law, slopes, visits):
+    "Information of transitions with probabilities `law`, that change by `slopes`."
+    weight = np.divide(visits[:, None], law, out=np.zeros_like(law), where=law > 0)
+    flat = slopes.reshape(len(slopes), -1)
+    return (flat * weight.ravel()) @ flat.T
 
 
-def measure(method, variant, model, data):
+def seen_information(T, psi, ways, visits):
+    "Information in observed transitions: with known gaps, and with unknown ones."
+    known, G, dG, DT = 0., T, ways, psi[:, None] * T
+    while G.max() > 1e-12:
+        known = known + information(G * (1 - psi), dG * (1 - psi), visits)
+        G, dG = G @ DT, dG @ DT + (G * psi) @ ways
+    R = hm.thin(T, psi)
+    inner = ways @ (np.diag(1 - psi) + psi[:, None] * R)
+    return known, information(R, np.linalg.solve(np.eye(len(T)) - T * psi, inner), visits)
+
+
+def predicted_rates(T, psi):
+    """Effective draws for each draw of the samplers that draw what is missing.
+
+    A chain that forgets a share `least` of the slowest direction in a sweep has the autocorrelation
+    `1 - least`. States that are left for ever have no information in the long run, and stay out.
+    Known lengths are taken for unknown ones, since they fix nothing but the sums of gaps.
+    """
+    T, psi = np.array(T), np.array(psi)
+    rho = hm.stationary(T)
+    ways = directions(T, np.flatnonzero(rho > 1e-9))
+    complete = information(T, ways, rho) # a latent step
+    rates = {}
+    for method, seen in zip(("known", "matching"), seen_information(T, psi, ways, rho * (1 - psi))):
+        least = np.linalg.eigvals(np.linalg.solve(complete, seen)).real.min()
+        rates[method] = float(least / (2 - least))
+    return rates
+
+
+def run(method, model, data, **how):
+    "A fit of known positions or of known lengths, emissions told."
+    told = dict(emission=model.emission, seed=0, progress=False) | how
+    if method == "known": return hm.fit_known(data.sequences, data.positions, data.n_steps, **told)
+    return hm.fit_matching(data.sequences, data.n_steps, **told)
+
+
+def measure(method, model, data, **how):
     "Least effective draws of an entry of `T`, largest R-hat, and processor seconds."
-    draws, warmup = RUNS[method, variant]
-    def fit(draws, warmup):
-        run = dict(emission=model.emission, psi=model.psi, variant=variant, draws=draws,
-                   warmup=warmup, chains=2, seed=0, progress=False)
-        if method == "known": return hm.fit_known(data.sequences, data.positions, data.n_steps, **run)
-        return hm.fit_matching(data.sequences, data.n_steps, **run)
-    fit(2, 2) # compiles
+    run(method, model, data, **how | dict(draws=2, warmup=2, chains=1)) # compiles
     begin = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = fit(draws, warmup)
+        found = run(method, model, data, **how)
     seconds = time.process_time() - begin
-    T = found.T.reshape(2, draws, -1)
+    T = found.T.reshape(*found.T.shape[:2], -1)
     T = np.ascontiguousarray(T[..., np.ptp(T, axis=(0, 1)) > 1e-12])
     ess = float(array_stats.ess(T, chain_axis=0, draw_axis=1).min())
-    return dict(draws=2 * draws, ess=f"{ess:.1f}", seconds=f"{seconds:.2f}",
-                rhat=f"{float(array_stats.rhat(T, chain_axis=0, draw_axis=1).max()):.3f}",
-                ess_per_second=f"{ess / seconds:.3f}")
+    rhat = float(array_stats.rhat(T, chain_axis=0, draw_axis=1).max())
+    row = dict(draws=T.shape[0] * T.shape[1], ess=f"{ess:.1f}", seconds=f"{seconds:.2f}",
+               rhat=f"{rhat:.3f}", ess_per_second=f"{ess / seconds:.3f}")
+    print(method, len(model.T), *model.psi[:1], *list(how.values())[:4], row, flush=True)
+    return row
+
+
+def cell(name, keep):
+    "All runs on one chain with one keep."
+    model = CHAINS[name](keep)
+    data = model.sample(1500, 80, seed=2)
+    rates, rows = predicted_rates(model.T, model.psi), []
+    for method, variant in RUNS:
+        draws, warmup = RUNS[method, variant]
+        found = measure(method, model, data, variant=variant, chains=2, draws=draws,
+                        warmup=warmup, psi=model.psi)
+        predicted = f"{rates[method]:.5f}" if variant == "augmented" else ""
+        rows.append(dict(chain=name, keep=keep, method=method, variant=variant) | found
+                     | dict(predicted_per_draw=predicted))
+    return rows
 
 
 def mixing():
-    "All chains, keeps, methods and variants."
-    for name, make in CHAINS.items():
-        for keep in KEEPS:
-            model = make(keep)
-            data = model.sample(1500, 80, seed=2)
-            share = missing_rate(model.T, model.psi) if model.n_states < 20 else float("nan")
-            for method, variant in RUNS:
-                about = dict(chain=name, keep=keep, method=method, variant=variant)
-                told = f"{share / (2 - share):.4f}" if (method, variant) == ("known", "augmented") else ""
-                yield about | measure(method, variant, model, data) | dict(predicted_per_draw=told)
+    "All chains, keeps, methods and variants; the dearest cells first."
+    cells = sorted(product(CHAINS, KEEPS), key=lambda at: at[0] != "cyclic")
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        found = dict(zip(cells, pool.map(cell, *zip(*cells))))
+    return [row for at in product(CHAINS, KEEPS) for row in found[at]]
