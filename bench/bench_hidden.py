@@ -1,15 +1,17 @@
 """How fast chains mix where the states hide: `python bench/bench.py hidden`.
 
-Three, four and five Gaussians that overlap, their means and scales learned with the chain, 200 walks of 40 steps
-of which half are seen. `fit_gaps` and `fit_matching` beside NUTS of numpyro, which samples the same
-posterior as `fit_gaps` with the states summed out: the thinned chain `R(T, psi)`, a scan over the
-observations of all lists side by side, automatic differentiation, compiled. One thread each, one run.
+Three, four and five Gaussians that overlap, their means and scales learned with the chain, 200 walks
+of 40 steps of which half are seen. `fit_gaps` and `fit_matching`, which take turns or sum out the
+states, beside NUTS of numpyro, which samples the same posterior as `fit_gaps` with the states summed
+out: the thinned chain `R(T, psi)`, a scan over the observations of all lists side by side, automatic
+differentiation, compiled. One thread each, one run; the variable `STATES` ("4") names fewer problems.
 The number reported is the least number of effective draws, of an entry of `T` and of a mean, for a
 second of processor time after warm-up and compilation.
 """
 import os
 import time
 import warnings
+from itertools import product
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -23,6 +25,8 @@ import hmmop_nb as hm
 PSI = .5
 PRIOR = hm.Prior(means=(3., 5.), scales=(2., 2.))
 CHAINS = 2
+STATES = [int(n) for n in os.environ.get("STATES", "3 4 5").split()]
+RUNS = {"collapsed": (2000, 500), "marginal": (400, 200)} # draws and warm-up
 
 
 def problem(n_states):
@@ -50,13 +54,13 @@ def row(n_states, how, T, means, seconds):
     return found
 
 
-def ours(n_states, method, draws=2000, warmup=500):
+def ours(n_states, method, variant, draws, warmup):
     "A run of `fit_gaps` or `fit_matching`; the seconds of its warm-up are taken off."
     model, data = problem(n_states)
 
     def fit(draws):
         told = dict(n_states=n_states, psi=PSI, prior=PRIOR, init=model, chains=CHAINS, seed=0,
-                    draws=draws, warmup=warmup, progress=False)
+                    draws=draws, warmup=warmup, variant=variant, progress=False)
         begin = time.process_time()
         if method == "gaps": found = hm.fit_gaps(data.sequences, **told)
         else: found = hm.fit_matching(data.sequences, data.n_steps, **told)
@@ -67,7 +71,7 @@ def ours(n_states, method, draws=2000, warmup=500):
         fit(1) # compiles
         before, (found, seconds) = fit(1)[1], fit(draws)
     found = found.relabel(model)
-    return row(n_states, f"fit_{method}", found.T, found.emission["means"], seconds - before)
+    return row(n_states, f"fit_{method}, {variant}", found.T, found.emission["means"], seconds - before)
 
 
 def padded(sequences):
@@ -115,7 +119,7 @@ def nuts_model(values, there, S):
     return model
 
 
-def nuts(n_states, draws=1000, warmup=500):
+def nuts(n_states, draws=400, warmup=300):
     "A run of NUTS from the truth, warm-up and compilation not counted."
     import jax
     import numpyro
@@ -141,6 +145,7 @@ def nuts(n_states, draws=1000, warmup=500):
 
 def hidden():
     "All ways for each number of states, in one run."
-    for n_states in (3, 4, 5):
-        for method in ("gaps", "matching"): yield ours(n_states, method)
+    for n_states in STATES:
+        for method, (variant, run) in product(("gaps", "matching"), RUNS.items()):
+            yield ours(n_states, method, variant, *run)
         yield nuts(n_states)
