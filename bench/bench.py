@@ -62,6 +62,7 @@ BENCHMARKS = {
     "sampling": sampling, "ffbs": elsewhere("bench_known_gaps", "all_ffbs"),
     "matching": elsewhere("bench_matching", "matching"), "gaps": elsewhere("bench_gaps", "gaps"),
     "mixing": elsewhere("bench_mixing", "mixing"),
+    "hidden": elsewhere("bench_hidden", "hidden"),
 }
 
 

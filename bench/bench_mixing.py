@@ -3,10 +3,15 @@
 Known positions and known lengths, 1,500 walks of 80 steps, the four chains of the paper: the samplers
 that sum out everything omitted beside those that draw it (`variant="augmented"`), one thread, one run.
 Beside the measured rate stands the one that the missing information predicts for the latter.
+Chains and keeps are shared out among a few processes, all rows of one cell in the same one;
+the variables `KEEPS` (".35 .5") and `CHAINS` ("degree 5, cyclic") name fewer of them.
 """
 import os
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from multiprocessing import get_context
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -16,54 +21,71 @@ from arviz_stats.base import array_stats
 import hmmop_nb as hm
 from hmmop_nb.limits import predicted_draws
 
-KEEPS = (.2, .35, .5, .8)
+KEEPS = [float(keep) for keep in os.environ.get("KEEPS", ".2 .35 .5 .8").split()]
 CHAINS = {
     "degree 3": lambda keep: hm.degree_chain(10, 3, psi=1 - keep, seed=1),
     "degree 5": lambda keep: hm.degree_chain(10, 5, psi=1 - keep, seed=1),
     "cyclic": lambda keep: hm.cyclic_multipartite(psi=1 - keep, seed=1),
     "part of speech": lambda keep: hm.part_of_speech(psi=1 - keep),
 }
+CHAINS = {name: make for name, make in CHAINS.items()
+          if name in os.environ.get("CHAINS", ", ".join(CHAINS)).split(", ")}
 RUNS = { # draws and warm-up of each of two chains
-    ("known", "collapsed"): (500, 300), ("known", "augmented"): (1000, 300),
-    ("matching", "collapsed"): (300, 200), ("matching", "augmented"): (300, 100),
+    ("known", "collapsed"): (200, 150), ("known", "augmented"): (150, 30),
+    ("matching", "collapsed"): (100, 150), ("matching", "augmented"): (40, 10),
 }
+PROCESSES = 2
 
 
-def predicted(model, method):
-    "Effective draws per draw that the missing information predicts of a sampler that draws what is omitted."
-    known = "positions" if method == "known" else "lengths"
-    return f"{predicted_draws(model.T, model.psi, n_steps=80, known=known):.4f}"
+def predicted_rates(model):
+    "Effective draws for each draw of the samplers that draw what is missing, by the missing information."
+    known = dict(known="positions", matching="lengths")
+    return {method: predicted_draws(model.T, model.psi, n_steps=80, known=what) for method, what in known.items()}
 
 
-def measure(method, variant, model, data):
+def run(method, model, data, **how):
+    "A fit of known positions or of known lengths, emissions told."
+    told = dict(emission=model.emission, seed=0, progress=False) | how
+    if method == "known": return hm.fit_known(data.sequences, data.positions, data.n_steps, **told)
+    return hm.fit_matching(data.sequences, data.n_steps, **told)
+
+
+def measure(method, model, data, **how):
     "Least effective draws of an entry of `T`, largest R-hat, and processor seconds."
-    draws, warmup = RUNS[method, variant]
-    def fit(draws, warmup):
-        run = dict(emission=model.emission, psi=model.psi, variant=variant, draws=draws,
-                   warmup=warmup, chains=2, seed=0, progress=False)
-        if method == "known": return hm.fit_known(data.sequences, data.positions, data.n_steps, **run)
-        return hm.fit_matching(data.sequences, data.n_steps, **run)
-    fit(2, 2) # compiles
+    run(method, model, data, **how | dict(draws=2, warmup=2, chains=1)) # compiles
     begin = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = fit(draws, warmup)
+        found = run(method, model, data, **how)
     seconds = time.process_time() - begin
-    T = found.T.reshape(2, draws, -1)
+    T = found.T.reshape(*found.T.shape[:2], -1)
     T = np.ascontiguousarray(T[..., np.ptp(T, axis=(0, 1)) > 1e-12])
     ess = float(array_stats.ess(T, chain_axis=0, draw_axis=1).min())
-    return dict(draws=2 * draws, ess=f"{ess:.1f}", seconds=f"{seconds:.2f}",
-                rhat=f"{float(array_stats.rhat(T, chain_axis=0, draw_axis=1).max()):.3f}",
-                ess_per_second=f"{ess / seconds:.3f}")
+    rhat = float(array_stats.rhat(T, chain_axis=0, draw_axis=1).max())
+    row = dict(draws=T.shape[0] * T.shape[1], ess=f"{ess:.1f}", seconds=f"{seconds:.2f}",
+               rhat=f"{rhat:.3f}", ess_per_second=f"{ess / seconds:.3f}")
+    print(method, len(model.T), *model.psi[:1], *list(how.values())[:4], row, flush=True)
+    return row
+
+
+def cell(name, keep):
+    "All runs on one chain with one keep."
+    model = CHAINS[name](keep)
+    data = model.sample(1500, 80, seed=2)
+    rates, rows = predicted_rates(model), []
+    for method, variant in RUNS:
+        draws, warmup = RUNS[method, variant]
+        found = measure(method, model, data, variant=variant, chains=2, draws=draws,
+                        warmup=warmup, psi=model.psi)
+        predicted = f"{rates[method]:.5f}" if variant == "augmented" else ""
+        rows.append(dict(chain=name, keep=keep, method=method, variant=variant) | found
+                     | dict(predicted_per_draw=predicted))
+    return rows
 
 
 def mixing():
-    "All chains, keeps, methods and variants."
-    for name, make in CHAINS.items():
-        for keep in KEEPS:
-            model = make(keep)
-            data = model.sample(1500, 80, seed=2)
-            for method, variant in RUNS:
-                about = dict(chain=name, keep=keep, method=method, variant=variant)
-                told = predicted(model, method) if variant == "augmented" else ""
-                yield about | measure(method, variant, model, data) | dict(predicted_per_draw=told)
+    "All chains, keeps, methods and variants; the dearest cells first."
+    cells = sorted(product(CHAINS, KEEPS), key=lambda at: at[0] != "cyclic")
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        found = dict(zip(cells, pool.map(cell, *zip(*cells))))
+    return [row for at in product(CHAINS, KEEPS) for row in found[at]]

@@ -18,6 +18,7 @@ from hmmop_nb.engine.checks import (
 )
 from .engine.driver import ENOUGH, run_chains, unbearable_psi
 from .engine.lattice import explain_impossible
+from .engine.marginal import MarginalSampler
 from .engine.messages import Paths, draw_paths, layout
 from .engine.parallel import in_shares
 from .engine.parts import with_emitted
@@ -425,12 +426,13 @@ class PaperSampler(GapsSampler):
 # %% ../nbs/04_gaps.ipynb #baeba7a6
 def gaps_sampler(
     problem: Problem, # From `pose`, with `psi`
-    variant: str = "collapsed", # `"collapsed"`, `"augmented"` or `"paper"`
-    leaps: int = 64, # Collapsed: largest number of leaps
+    variant: str = "collapsed", # `"collapsed"`, `"marginal"`, `"augmented"` or `"paper"`
+    leaps: int = 64, # Collapsed and marginal: largest number of leaps
     max_gap: int = 80, # Paper: where gaps are cut
-) -> GapsSampler:
+) -> GibbsSampler:
     "The sampler of a variant."
-    word(variant, "variant", ("collapsed", "augmented", "paper"))
+    word(variant, "variant", ("collapsed", "marginal", "augmented", "paper"))
+    if variant == "marginal": return MarginalSampler("gaps", problem, leaps)
     if variant == "collapsed": return FreeSampler(problem, whole(leaps, "leaps", 1))
     if variant == "augmented": return AugmentedSampler(problem)
     if problem.learns_psi:
@@ -444,7 +446,7 @@ def fit_gaps(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     psi: Numbers, # Omission probability, a number or one per state; `nan` entries are learned
     *,
-    variant: str = "collapsed", # `"collapsed"`, `"augmented"` (draws omitted walks) or `"paper"`
+    variant: str = "collapsed", # Or `"marginal"`, `"augmented"` (draws omitted walks), `"paper"`
     n_states: int | None = None, # Number of states; needed when emissions are learned
     emission: Any = "gaussian", # A name, with options or not (learned), or an object (known)
     start: Numbers | None = None, # Law of the first latent state if known; `None` learns it

@@ -198,7 +198,8 @@ class CollapsedInfo(NamedTuple):
 
 # %% ../nbs/02_known_gaps.ipynb #c0117a1e
 CERTAIN = -.01 # log probability of labels that need not be drawn every time
-EVERY = 5 # sweeps between two draws of them
+EVERY = 5 # sweeps between two draws of emissions, or of one `psi` for all states
+SELDOM = 40 # sweeps between two draws of certain labels, if nothing else is drawn with them
 LOOK = 20 # sweeps of warm-up between two looks
 
 def is_certain(problem, theta, drawn, likelihood):
@@ -212,11 +213,20 @@ def is_certain(problem, theta, drawn, likelihood):
         joint += stretch_log_likelihood(theta.T, theta.start, own, counted)
     return bool(joint - likelihood > CERTAIN - 1e-12 * abs(likelihood))
 
-def stay(problem, state, gain):
+def renew_psi(problem, state, rng):
+    "The state with a new `psi` for all states, the observed states as they were."
+    old, new = state.theta.psi[0], draw_psi(problem, state.counts, rng)
+    omitted, seen = state.counts.omitted.sum(), state.counts.observed.sum()
+    gain = omitted * np.log(new[0] / old) + seen * (np.log1p(-new[0]) - np.log1p(-old))
+    return state._replace(theta=state.theta._replace(psi=new), error=float("nan"),
+                          likelihood=state.likelihood + float(gain))
+
+def stay(problem, state, gain, rng):
     "The state after a sweep that left the observed states as they were."
-    likelihood = state.likelihood + gain
-    return state._replace(likelihood=likelihood,
-                          log_density=likelihood + log_prior(problem, state.theta))
+    state = state._replace(likelihood=state.likelihood + gain)
+    own = problem.one_psi and not moves_psi(problem)
+    if own and state.age % EVERY == 0: state = renew_psi(problem, state, rng)
+    return state._replace(log_density=state.likelihood + log_prior(problem, state.theta))
 
 # %% ../nbs/02_known_gaps.ipynb #83ed2d8f
 def draw_rest(
@@ -308,9 +318,9 @@ class CollapsedSampler(GibbsSampler):
         theta = from_log_rows(self.problem, state.theta, move.log_rows, rng)
         state = state._replace(theta=theta, log_rows=move.log_rows, tuning=move.tuning,
                                error=move.error, age=state.age + 1)
-        if state.age < state.every: state = stay(self.problem, state, move.gain)
+        if state.age < state.every: state = stay(self.problem, state, move.gain, rng)
         else:
-            look = warm and sweep % LOOK == LOOK - 1
+            look = warm and sweep % LOOK == EVERY - 1
             theta, drawn = draw_rest(self.problem, state, rng), []
             for part in self.parts:
                 found = part.kernel(**part.asked(theta, key, sweep + 1, look))
@@ -324,7 +334,9 @@ class CollapsedSampler(GibbsSampler):
     ) -> CollapsedState:
         "The state with new observed states; with `look`, it is settled how often they are drawn."
         likelihood, every = drawn.log_likelihood, state.every
-        if look: every = EVERY if is_certain(self.problem, theta, drawn, likelihood) else 1
+        if look:
+            seldom = EVERY if self.problem.family.learned else SELDOM
+            every = seldom if is_certain(self.problem, theta, drawn, likelihood) else 1
         stretches, more = self.pile(drawn)
         return state._replace(
             theta=theta, counts=drawn.counts, stretches=stretches, more=more, age=0, every=every,

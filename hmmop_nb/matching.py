@@ -15,6 +15,7 @@ from numba import njit
 from .engine.checks import Data, Numbers, Seed, check_visible, whole, word
 from .engine.driver import run_chains
 from .engine.lattice import Match, as_walk, draw_matches, scaled_densities
+from .engine.marginal import MarginalSampler
 from .engine.messages import Paths, draw_paths, layout
 from .engine.parallel import in_shares
 from .engine.parts import emission_counts
@@ -223,14 +224,15 @@ def matching_sampler(
     problem: Problem, # From `pose`, with lengths
     placement: str = "exact", # `"exact"`, `"gibbs"` or `"paper"`
     inner: int = 100, # Sweeps over the places; not used by `"exact"`
-    variant: str = "collapsed", # Exact: `"collapsed"` or `"augmented"`
-    leaps: int = 64, # Collapsed: largest number of leaps
+    variant: str = "collapsed", # Exact: `"collapsed"`, `"marginal"` or `"augmented"`
+    leaps: int = 64, # Collapsed and marginal: largest number of leaps
 ) -> GibbsSampler:
     "The sampler for a way of placing."
     word(placement, "placement", ("exact", "gibbs", "paper"))
-    word(variant, "variant", ("collapsed", "augmented"))
+    word(variant, "variant", ("collapsed", "marginal", "augmented"))
     inner = whole(inner, "inner", 1)
     if placement != "exact": return LocalSampler(problem, placement, inner)
+    if variant == "marginal": return MarginalSampler("matching", problem, leaps)
     if variant == "collapsed" and can_be_seen(problem):
         return CollapsedSampler("matching", problem, leaps)
     return MatchingSampler(problem)
@@ -242,7 +244,7 @@ def fit_matching(
     *,
     psi: Numbers | None = None, # `None`: the same for all states; else one per state, `nan` unknown
     placement: str = "exact", # `"exact"`, `"gibbs"`, or `"paper"`, the algorithm as printed
-    variant: str = "collapsed", # Exact: `"collapsed"`, or `"augmented"`, which keeps whole walks
+    variant: str = "collapsed", # Exact: or `"marginal"`, or `"augmented"`, which keeps whole walks
     inner: int = 100, # Sweeps over the places between two walks; not used by `"exact"`
     n_states: int | None = None, # Number of states; needed when emissions are learned
     emission: Any = "gaussian", # A name, with options or not (learned), or an object (known)

@@ -21,9 +21,9 @@ from hmmop_nb.engine.stretches import (
 )
 
 # %% auto #0
-__all__ = ['LEAST', 'Target', 'Density', 'log_density_and_gradient', 'Move', 'Metric', 'hmc_move', 'Tuning', 'first_tuning',
-           'coordinates', 'log_probabilities', 'Update', 'collapsed_update', 'draw_concentration', 'moves_psi',
-           'blank_target', 'with_counts', 'as_log_rows', 'from_log_rows']
+__all__ = ['LEAST', 'Target', 'Density', 'log_density_and_gradient', 'Move', 'Metric', 'hmc_move', 'Tuning', 'adapt',
+           'first_tuning', 'coordinates', 'log_probabilities', 'Update', 'collapsed_update', 'draw_concentration',
+           'moves_psi', 'blank_target', 'with_counts', 'as_log_rows', 'from_log_rows']
 
 # %% ../../nbs/engine/hamiltonian.ipynb #3a9e0952
 class Target(NamedTuple):
@@ -258,7 +258,12 @@ def expected_scales(z, target):
     return np.vstack([scales, np.where(a > 0, 1 / np.where(a > 0, weight, 1.), 0.)])
 
 # %% ../../nbs/engine/hamiltonian.ipynb #40f40f15
-def adapt(tuning, z, accept, target=.8):
+def adapt(
+    tuning: Tuning, # As it was
+    z: np.ndarray, # Coordinates after the sweep
+    accept: float, # Acceptance probability of its move
+    target: float = .8, # What that should be on average
+) -> Tuning:
     "Tuning after one more sweep of warm-up."
     k = tuning.count + 1
     avg_error = tuning.avg_error + (target - accept - tuning.avg_error) / (k + 10)

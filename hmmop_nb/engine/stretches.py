@@ -895,7 +895,7 @@ FAR = 1e-6 # a sum smaller than this has lost digits
 
 def circle_of(T, start, psi, counted, tilt):
     "Log probability of each total under the tilted law; `nan` where digits would be lost."
-    L, most = int(2 * np.ceil(8 * tilt.sd.max())) + 8, 2**14
+    L, most = int(2 * np.ceil(9.6 * tilt.sd.max())) + 8, 2**14
     out, which = np.empty(len(counted.totals)), np.arange(len(counted.totals))
     while True:
         angles = 2 * np.pi * np.arange(L // 2 + 1) / L
