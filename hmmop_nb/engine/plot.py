@@ -188,7 +188,8 @@ def plot_chain(
         ax.scatter(*at[s], s=size, facecolor="#9ecae1", edgecolor="0.2", alpha=1 - .8 * psi[s],
                    zorder=3)
         ax.text(*at[s], names[s], ha="center", va="center", fontsize=8, zorder=4)
-    ax.set(xlim=(-1.45, 1.45), ylim=(-1.45, 1.45), aspect="equal")
+    edge = 1.1 + .35 * wide
+    ax.set(xlim=(-edge, edge), ylim=(-edge, edge), aspect="equal")
     ax.axis("off")
     return ax
 
