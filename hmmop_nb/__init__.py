@@ -27,9 +27,10 @@ from .transforms import (
 from .known_gaps import fit_analytic, fit_known, fit_naive, fit_random
 from .matching import fit_matching
 from .gaps import fit_gaps
-from .psi import identifiability
+from .psi import identifiability, psi_bound
 from .em import fit_em
 from .inference import decode, log_likelihood, place, posterior_marginals
+from .omission import fit_omission
 from .fit import choose_n_states, fit
 from .estimator import GapHMM
 from .explore import explore
@@ -40,8 +41,8 @@ __all__ = [
     "NegativeBinomial", "PerSequenceOmission", "Poisson", "Posterior", "Prior", "Product", "SamplingWarning",
     "Sequences", "StudentT", "admissible_psi", "choose_n_states", "compose", "cyclic_multipartite", "decode",
     "degree_chain", "explore", "fit", "fit_analytic", "fit_em", "fit_gaps",
-    "fit_known", "fit_matching", "fit_naive", "fit_random", "identifiability", "infer_psi", "l1_distance",
-    "log_likelihood", "nearest_stochastic", "part_of_speech", "place", "posterior_marginals", "stationary", "thin",
+    "fit_known", "fit_matching", "fit_naive", "fit_omission", "fit_random", "identifiability", "infer_psi", "l1_distance",
+    "log_likelihood", "nearest_stochastic", "part_of_speech", "place", "posterior_marginals", "psi_bound", "stationary", "thin",
     "thin_bursty", "thin_finite", "thin_start", "unthin",
 ]
 
