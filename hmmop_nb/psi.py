@@ -321,7 +321,8 @@ def as_table(data: Any) -> np.ndarray:
         n = as_floats(data, "data")
         if n.shape[0] != n.shape[1] or not len(n):
             raise ValueError(f"data: has shape {n.shape}; expected {need}")
-        check_finite(n, "data", not_negative, "be a count, finite and at least 0")
+        def countable(x): return not_negative(x) & (x < 1e15)
+        check_finite(n, "data", countable, "be a count, at least 0 and below 1e15")
     else: n = count_pairs(data, need)
     if not n.sum() > 0:
         raise ValueError("data: no transition was observed; a list needs two states at least")
@@ -332,6 +333,7 @@ def count_pairs(data: Any, need: str) -> np.ndarray:
     if isinstance(data, str): raise ValueError(f"data: expected {need}, got {shown(data)}")
     lists = list(data) if isinstance(data, Sequences) else as_items(data, "data", need)
     lists = [as_array(x, "data", "a list of states for each sequence") for x in lists]
+    if not sum(x.size for x in lists): raise ValueError(f"data: is empty; expected {need}")
     for i, x in enumerate(lists):
         if x.ndim != 1: raise ValueError(f"data: sequence {i} is {shown(x)}; expected {need}")
         if x.dtype.kind == "O" and any(isinstance(s, (list, tuple, dict, set)) for s in x):
