@@ -408,9 +408,10 @@ def psi_bound(
 def say_bound(problem: Problem) -> str:
     "How large a constant `psi` may be, for a sentence; nothing if states are not seen."
     family = problem.family
-    if family.learned or not family.symbols: return ""
-    table = family.emission(np.zeros(0)).probs
-    if table.shape[0] != table.shape[1] or not np.array_equal(table, np.eye(len(table))): return ""
+    table = None if family.learned else getattr(family.emission(np.zeros(0)), "probs", None)
+    if table is None or not np.array_equal(table, np.eye(len(table))): return ""
     lists = [x[x >= 0] for x in problem.sequences]
     if max(map(len, lists)) < 2: return ""
-    return f"; one psi for all states would be at most {psi_bound(lists):.2g} (psi_bound, 95%)"
+    bound = psi_bound(lists)
+    if bound == 1: return "" # the data speak against nothing
+    return f"; one psi for all states would be at most {bound:.2g} (psi_bound, 95%)"
