@@ -27,13 +27,14 @@ from .transforms import (
 from .known_gaps import fit_analytic, fit_known, fit_naive, fit_random
 from .matching import fit_matching
 from .gaps import fit_gaps
-from .psi import identifiability
+from .psi import identifiability, psi_bound
 from .em import fit_em
 from .inference import (
     decode, expected_gaps, filtered_marginals, forecast, log_likelihood, place, posterior_marginals
 )
 from .limits import limit, plan
 from .engine.derived import fates, timescales
+from .omission import fit_omission
 from .fit import choose_n_states, fit
 from .lab.checking import check
 from .estimator import GapHMM
@@ -45,10 +46,10 @@ __all__ = [
     "NegativeBinomial", "PerSequenceOmission", "Poisson", "Posterior", "Prior", "Product", "SamplingWarning",
     "Sequences", "StudentT", "admissible_psi", "check", "choose_n_states", "compose", "cyclic_multipartite",
     "decode", "degree_chain", "expected_gaps", "explore", "fates", "filtered_marginals", "fit",
-    "fit_analytic", "fit_em", "fit_gaps", "fit_known", "fit_matching", "fit_naive", "fit_random", "forecast",
-    "identifiability", "infer_psi", "l1_distance", "limit", "log_likelihood", "nearest_stochastic",
-    "part_of_speech", "place", "plan", "posterior_marginals", "stationary", "thin", "thin_bursty",
-    "thin_finite", "thin_start", "timescales", "unthin",
+    "fit_analytic", "fit_em", "fit_gaps", "fit_known", "fit_matching", "fit_naive", "fit_omission",
+    "fit_random", "forecast", "identifiability", "infer_psi", "l1_distance", "limit", "log_likelihood",
+    "nearest_stochastic", "part_of_speech", "place", "plan", "posterior_marginals", "psi_bound", "stationary",
+    "thin", "thin_bursty", "thin_finite", "thin_start", "timescales", "unthin",
 ]
 
 fill_docs(vars(engine.emissions)) # whose base class explains the methods of all families

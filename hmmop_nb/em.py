@@ -986,8 +986,16 @@ def fit_em(
     seed: Seed = None, # An int or a `Generator`, for the random starts
     progress: bool = False, # Show a progress bar
     errors: bool = False, # Find standard errors too, for `summary()`: two passes for each entry
+    omission: Any = None, # `MarkovOmission` or `PerSequenceOmission`, `nan` where it is learned
 ) -> Posterior: # One chain with one draw
     "Maximum likelihood, or the highest point of the posterior, by exact EM."
+    if omission is not None:
+        from hmmop_nb.omission import fit_em_omission # a later page, on how visits are lost
+        return fit_em_omission(
+            sequences, omission, psi=psi, errors=errors, restarts=restarts, tol=tol,
+            max_iter=max_iter, seed=seed, progress=progress, n_steps=n_steps, positions=positions,
+            earliest=earliest, latest=latest, labels=labels, weights=weights, names=names,
+            n_states=n_states, emission=emission, start=start, prior=prior, init=init)
     tol, max_iter, restarts = check_effort(tol, max_iter, restarts)
     progress, errors = switch(progress, "progress"), switch(errors, "errors")
     asked = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi, start=start,

@@ -37,6 +37,7 @@ from .inference import log_likelihood
 from .known_gaps import fit_analytic, fit_known, fit_naive, fit_random
 from .matching import fit_matching
 from .model import HMMOP, Sequences
+from .omission import fit_omission
 from .engine.emissions import Categorical, Gaussian, Poisson
 
 # %% auto #0
@@ -62,8 +63,11 @@ METHODS = {method.name: method for method in (
     Method("mixed", fit_mixed, ("positions", "n_steps", "psi"),
            ("positions", "n_steps", "psi", "earliest", "latest", "labels", "weights"),
            "different things are known of different sequences, or in part"),
-    Method("em", fit_em, ("psi", "n_steps", "positions"),
-           ("positions", "n_steps", "psi", "earliest", "latest", "labels", "weights"),
+    Method("omission", fit_omission, ("omission",),
+           ("omission", "positions", "n_steps", "earliest", "latest", "labels"),
+           "omission has a memory or differs by sequence"),
+    Method("em", fit_em, ("psi", "n_steps", "positions", "omission"),
+           ("positions", "n_steps", "psi", "earliest", "latest", "labels", "weights", "omission"),
            "maximum likelihood, a quick point estimate", samples=False),
     Method("analytic", fit_analytic, ("psi",), ("psi",),
            "ignore the gaps, then unthin the answer"),
@@ -77,6 +81,7 @@ KNOWLEDGE = dict(
     positions="the steps at which all observations were made",
     n_steps="the latent length of every sequence",
     psi="the probability that a visit is omitted",
+    omission="how visits are lost",
 )
 NOTHING_KNOWN = (
     "psi, n_steps, positions: at least one must be known, since observations alone do not tell "
@@ -84,7 +89,7 @@ NOTHING_KNOWN = (
     "per state, nan where unknown), or n_steps, the length of each walk, or positions, the steps "
     "of the observations; any of them may be known in part (nan where it is not). If you are sure "
     "that nothing was omitted, use method=\"naive\". If none of it can be known, fit for several "
-    "values of psi and report how T depends on it"
+    "values of psi, up to psi_bound of the states, and report how T depends on it"
 )
 
 def reason_of(method: Method, psi: Numbers) -> str:
@@ -110,6 +115,10 @@ def choose_method(
     "The method that makes most of what is known, or the one that was asked for."
     if not isinstance(method, str) or method not in ("auto", *METHODS):
         raise ValueError(f"method: {shown(method)} is not one of {['auto', *METHODS]}")
+    if "omission" in told and "psi" in told:
+        raise ValueError("psi: does not go together with omission; leave out the one or the other")
+    if method == "auto" and "omission" in told:
+        return "omission", "since " + METHODS["omission"].reason
     if method == "auto" and is_mixed(told):
         if not any(name in told for name in ("positions", "n_steps", "psi", "earliest", "latest")):
             raise ValueError(NOTHING_KNOWN)
@@ -131,6 +140,7 @@ def choose_method(
 
 # %% ../nbs/10_fit.ipynb #73c03172
 SHARED = {"sequences", "psi", "n_steps", "positions", "earliest", "latest", "labels", "weights",
+          "omission",
           "names", "n_states", "emission", "start", "prior",
           "draws", "warmup", "chains", "seed", "init", "thin", "progress", "checkpoint"}
 ELSEWHERE = dict( # what other packages call it
@@ -739,6 +749,7 @@ def check_choice(choice: Choice, init: Any) -> Choice:
     "Refuse now what the method would refuse later, and say what is known and will take long."
     as_plain(choice.info(), "labels")
     known = dict(psi=0.) if choice.method.name == "naive" else choice.known
+    known = {name: x for name, x in known.items() if name != "omission"}
     problem = pose(choice.sequences, **known, emission=choice.emission, n_states=choice.n_states,
                    start=choice.start, prior=choice.prior, init=init)
     warn_user(many_states(problem.n_states, choice.method.name))
@@ -758,6 +769,7 @@ def fit(
     latest: Any = None, # The last one
     labels: Any = None, # Known states, one array per sequence or a column; -1, `nan`: unknown; sets
     weights: Any = None, # How often each sequence counts, or a column
+    omission: Any = None, # `MarkovOmission` or `PerSequenceOmission`, `nan` where it is learned
     method: str = "auto", # "known", "matching", "gaps", "mixed", "em", "analytic", "naive", ...
     emission: Any = "auto", # "gaussian", … "states", "auto"; `(name, options)`; or an object
     start: Any = None, # Law of the first latent state if known, also by name; `None` learns it
@@ -779,7 +791,7 @@ def fit(
     "Learn a chain from observations with gaps, by the method that makes most of what is known."
     progress = switch(progress, "progress")
     told = dict(positions=positions, n_steps=n_steps, psi=psi, earliest=earliest, latest=latest,
-                labels=labels, weights=weights)
+                labels=labels, weights=weights, omission=omission)
     read = dict(sequence=sequence, order=order, value=value, missing=missing)
     choice = choose(sequences, n_states, told, method, emission, start, prior, read, options, seed)
     sampling = for_sampling(choice.method, draws=draws, warmup=warmup, chains=chains, thin=thin,

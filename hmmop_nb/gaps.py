@@ -247,9 +247,9 @@ def undecided(
     posterior: Posterior, # The draws
 ) -> list[str]:
     "What there is to say about entries of `psi` on which the prior decides."
-    if problem.unknown.all(): return [NO_PSI]
-    from hmmop_nb.psi import open_psi # a later page: what the observed chain leaves open
-    left = open_psi(posterior.mean_T, posterior.mean_psi, problem.unknown, ~problem.allowed)
+    from hmmop_nb import psi # a later page: what the observed chain leaves open
+    if problem.unknown.all(): return [NO_PSI + psi.say_bound(problem)]
+    left = psi.open_psi(posterior.mean_T, posterior.mean_psi, problem.unknown, ~problem.allowed)
     if not left.any(): return []
     entries = ", ".join(f"psi[{s}]" for s in np.flatnonzero(left)[:8])
     if left.sum() > 8: entries += ", …"
@@ -461,8 +461,15 @@ def fit_gaps(
     checkpoint: str | os.PathLike | None = None, # File to save to and to go on from
     leaps: int = 64, # Collapsed: largest number of leaps of a Hamiltonian move
     max_gap: int = 80, # Paper: gaps are cut at this many omitted visits
+    omission: Any = None, # `MarkovOmission`, `PerSequenceOmission`, with `None` for `psi`
 ) -> Posterior:
     "Learn a chain from observations with unknown gaps, knowing how often visits are omitted."
+    if omission is not None:
+        from hmmop_nb.omission import fit_omission # a later page: how visits are lost
+        return fit_omission(sequences, omission, psi=psi, n_states=n_states, emission=emission,
+                            start=start, prior=prior, draws=draws, warmup=warmup, chains=chains,
+                            seed=seed, init=init, thin=thin, progress=progress,
+                            checkpoint=checkpoint, leaps=leaps)
     if psi is None or isinstance(psi, str):
         raise ValueError(f"psi: expected the omission probability, got {shown(psi)}; give what is "
                          "known of it and nan for the rest, or, with known lengths, use "

@@ -414,8 +414,15 @@ def fit_known(
     progress: bool = True, # Show a progress bar
     checkpoint: str | os.PathLike | None = None, # File to save to and to go on from
     leaps: int = 64, # Collapsed: largest number of leaps of a Hamiltonian move
+    omission: Any = None, # `MarkovOmission` or `PerSequenceOmission`, `nan` where it is learned
 ) -> Posterior:
     "Learn a chain from observations whose positions are known: the best that can be done."
+    if omission is not None:
+        from hmmop_nb.omission import fit_omission # a later page: how visits are lost
+        return fit_omission(sequences, omission, psi=psi, n_steps=n_steps, positions=positions,
+                            n_states=n_states, emission=emission, start=start, prior=prior,
+                            draws=draws, warmup=warmup, chains=chains, seed=seed, init=init,
+                            thin=thin, progress=progress, checkpoint=checkpoint, leaps=leaps)
     if positions is None:
         raise ValueError("positions: expected a list of arrays, one for each sequence, got None; "
                          "without positions use fit_matching (lengths known) or fit_gaps")

@@ -259,8 +259,15 @@ def fit_matching(
     progress: bool = True, # Show a progress bar
     checkpoint: str | os.PathLike | None = None, # File to save to and to go on from
     leaps: int = 64, # Collapsed: largest number of leaps of a Hamiltonian move
+    omission: Any = None, # `MarkovOmission` or `PerSequenceOmission`, `nan` where it is learned
 ) -> Posterior:
     "Learn a chain from lists with unknown gaps when the latent length of each is known."
+    if omission is not None:
+        from hmmop_nb.omission import fit_omission # a later page: how visits are lost
+        return fit_omission(sequences, omission, psi=psi, n_steps=n_steps, n_states=n_states,
+                            emission=emission, start=start, prior=prior, draws=draws,
+                            warmup=warmup, chains=chains, seed=seed, init=init, thin=thin,
+                            progress=progress, checkpoint=checkpoint, leaps=leaps)
     if n_steps is None:
         raise ValueError("n_steps: Matching needs the latent lengths; pass one for all or one each")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, n_steps=n_steps,

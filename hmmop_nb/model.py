@@ -265,6 +265,17 @@ class BernoulliOmission:
         return u >= self.psi[states.values]
 
 # %% ../nbs/00_model.ipynb #ab034b10
+def number_or_nan(x, name):
+    "A single number; `nan` stands for one that is to be learned."
+    number = as_floats(x, name)
+    return float("nan") if number.ndim == 0 and np.isnan(number) else as_number(x, name)
+
+def all_told(**numbers):
+    "Refuse to draw with a number that is not known."
+    for name, x in numbers.items():
+        if np.isnan(x):
+            raise ValueError(f"{name}: is nan, to be learned by a fit; give a number to draw with")
+
 @njit(cache=True, nogil=True)
 def markov_share(share, shares, offsets, key, keep, stay, back, seen):
     "Whether each visit of one share of the sequences is seen, when seeing has memory."
@@ -283,13 +294,15 @@ class MarkovOmission:
     epsilon: float # Extra probability to see again after seeing; 0 is memoryless
 
     def __post_init__(self):
-        keep = as_number(self.keep, "keep")
-        epsilon = as_number(self.epsilon, "epsilon")
+        keep = number_or_nan(self.keep, "keep") # `nan` is to be learned
+        epsilon = number_or_nan(self.epsilon, "epsilon")
         set_fields(self, keep=keep, epsilon=epsilon)
-        if not 0 < keep < 1:
+        if keep <= 0 or keep >= 1:
             raise ValueError(f"keep: is {keep}, but must lie strictly between 0 and 1")
+        if abs(epsilon) >= 1:
+            raise ValueError(f"epsilon: is {epsilon}, but must lie strictly between -1 and 1")
         for name, p in self.rates().items():
-            if not 0 <= p <= 1:
+            if p < 0 or p > 1:
                 raise ValueError(f"epsilon: {epsilon} makes P({name}) = {p:.4g}; "
                                  "choose it closer to 0")
 
@@ -304,6 +317,7 @@ class MarkovOmission:
     ) -> np.ndarray: # One bool for each visit
         "Whether each visit is seen."
         states, key = check_states(states), check_key(key)
+        all_told(keep=self.keep, epsilon=self.epsilon)
         seen = np.empty(len(states.values), np.bool_)
         stay, back = self.rates().values()
         in_shares(markov_share, states.offsets, key, self.keep, stay, back, seen, most=len(states))
@@ -319,11 +333,14 @@ class PerSequenceOmission:
     high: float = .95 # nor more than this
 
     def __post_init__(self):
-        for name in ("mean", "sd", "low", "high"):
+        for name in ("mean", "sd"):
+            set_fields(self, **{name: number_or_nan(getattr(self, name), name)})
+        for name in ("low", "high"):
             set_fields(self, **{name: as_number(getattr(self, name), name)})
         if self.sd < 0:
             raise ValueError(f"sd: is {self.sd}, but a standard deviation is at least 0")
-        if not 0 <= self.low <= self.mean <= self.high <= 1:
+        middle = self.low if np.isnan(self.mean) else self.mean # `nan` is to be learned
+        if not 0 <= self.low <= middle <= self.high <= 1:
             raise ValueError(f"mean: need 0 <= low <= mean <= high <= 1, got low={self.low}, "
                              f"mean={self.mean}, high={self.high}")
 
@@ -333,6 +350,7 @@ class PerSequenceOmission:
     ) -> np.ndarray: # `(n_sequences,)`
         "The omission probability of each sequence."
         n_sequences = whole(n_sequences, "n_sequences", 0)
+        all_told(mean=self.mean, sd=self.sd)
         check_room(4 * n_sequences, "n_sequences")
         u = visit_uniforms(np.arange(n_sequences + 1), key, Stream.QUALITY)
         return np.clip(self.mean + self.sd * ndtri(u), self.low, self.high)

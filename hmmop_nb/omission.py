@@ -6,18 +6,45 @@
 #| code-fold: true
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaln, expit, logsumexp
+from scipy.special import betainc, betaln, expit, logit, logsumexp, ndtr, ndtri, xlogy
 
-from .engine.checks import Data, Numbers, Seed, as_n_steps
-from .engine.checks import whole
-from .engine.random import as_key, as_rng
-from .model import as_sequences
+from . import em
+from .engine import parts as tails_of
+from .engine.checks import Data, Numbers, Seed, as_n_steps, shown, switch, whole
+from .engine.driver import run_chains, warn_user
+from hmmop_nb.engine.hamiltonian import (
+    Target, as_log_rows, blank_target, collapsed_update, coordinates, first_tuning, from_log_rows,
+    with_counts
+)
+from .engine.knowledge import FREE_LIST, PLACED, WOVEN
+from .engine.lattice import Densities, Match, as_walk, expected_matches
+from .engine.messages import Draw, draw_paths, smooth
+from hmmop_nb.engine.parts import (
+    Drawn, FreePart, PlacedPart, WovenPart, behind_free, emission_counts
+)
+from .engine.posterior import Posterior
+from hmmop_nb.engine.problem import (
+    Counts, Prior, Problem, Theta, known_steps, log_prior, pose, slice_step
+)
+from .engine.random import Stream, as_key, as_rng, sweep_rng
+from hmmop_nb.engine.stretches import (
+    ObservedChain, Pile, Stretches, count_stretches, free_stretches, observed_chain, pile_up,
+    plan_stretches
+)
+from hmmop_nb.known_gaps import (
+    AllDrawn, CollapsedInfo, CollapsedSampler, CollapsedState, GibbsSampler, describe, draw_rest,
+    warm_start
+)
+from .model import HMMOP, MarkovOmission, PerSequenceOmission, as_sequences
 
 # %% auto #0
-__all__ = ['SequencePsi', 'fit_sequence_psi']
+__all__ = ['SequencePsi', 'fit_sequence_psi', 'fit_omission', 'fit_em_omission']
 
 # %% ../nbs/08_omission.ipynb #e7a5b96b
 @dataclass(frozen=True)
@@ -112,3 +139,839 @@ def fit_sequence_psi(
     size = np.exp(grid.y.ravel()[picked] + high * rng.uniform(-.5, .5, draws))
     psi = rng.beta((mean * size)[:, None] + omitted, ((1 - mean) * size)[:, None] + observed)
     return SequencePsi(psi, mean, size)
+
+# %% ../nbs/08_omission.ipynb #c751c771
+class BurstTheta(NamedTuple):
+    "A point: what `Theta` has, and the two rates of a memory."
+    T: np.ndarray # `(S, S)`
+    start: np.ndarray # `(S,)`
+    psi: np.ndarray # `(S,)`, the share of visits that is not seen, for every state
+    emission: np.ndarray # Parameters of the emissions
+    concentration: float # Of the rows of `T`, if that is learned
+    rates: np.ndarray # `(2,)`: to stop seeing, and to resume
+
+def keep_of(rates: np.ndarray) -> float:
+    "Share of visits that are seen in the long run."
+    return float(rates[1] / (rates[0] + rates[1]))
+
+def product_chain(theta: BurstTheta) -> Theta:
+    "The chain of (state, seen or missing), in which omission is certain or impossible."
+    u, v = theta.rates
+    keep, S = keep_of(theta.rates), len(theta.T)
+    T = np.kron(np.array([[1 - u, u], [v, 1 - v]]), theta.T)
+    start = np.r_[keep * theta.start, (1 - keep) * theta.start]
+    return Theta(T, start, np.r_[np.zeros(S), np.ones(S)], theta.emission)
+
+def bursty_chain(theta: BurstTheta) -> ObservedChain:
+    "The chain of what is seen, `(S, S)`, and the law of its first state."
+    both, S = product_chain(theta), len(theta.T)
+    V, R, r0 = observed_chain(both.T, both.start, both.psi)
+    return ObservedChain(V, np.ascontiguousarray(R[:S, :S]), np.ascontiguousarray(r0[:S]))
+
+# %% ../nbs/08_omission.ipynb #069d6804
+NO_MEMORY = ("omission: lists of unknown latent length do not tell how often visits are missed, "
+             "nor in what bursts; their posterior, and that of T, follow the prior; give keep and "
+             "epsilon, or n_steps of some sequences")
+
+def log_switches(n: np.ndarray, rates: np.ndarray) -> float:
+    "Log-likelihood of first visits (2) and moves (4) between seeing and missing."
+    u, v = rates
+    keep = keep_of(rates)
+    return float(xlogy(n, np.array([keep, 1 - keep, 1 - u, u, v, 1 - v])).sum())
+
+@dataclass(frozen=True)
+class Memory:
+    "What is known of keep and memory, and where the unknown part may lie."
+    keep: float # Long-run share of visits that are seen, or `nan`
+    epsilon: float # Memory, or `nan`
+
+    @property
+    def size(self) -> int: return int(np.isnan(self.keep)) + int(np.isnan(self.epsilon))
+
+    def log(self, n: np.ndarray, rates: np.ndarray) -> float:
+        "Log-likelihood of first visits (2) and moves (4) between seeing and missing."
+        return log_switches(n, rates)
+
+    def psi(self, rates: np.ndarray) -> float: return 1 - keep_of(rates) # Share that is missed
+
+    unlearned = NO_MEMORY # What to say if nothing tells the rates
+
+    def named(self, rates: np.ndarray) -> dict:
+        "Keep and memory, by name."
+        keep = keep_of(rates)
+        return dict(keep=keep, epsilon=float(1 - keep - rates[0]))
+
+    def plain(self) -> dict: return dict(keep=str(self.keep), epsilon=str(self.epsilon)) # As told
+
+    def box(self) -> tuple[float, float]:
+        "Range of `u` if keep is known, of keep if the memory is known."
+        e, k = self.epsilon, self.keep
+        if np.isnan(e): return 0., min(1., (1 - k) / k)
+        root = ((2 - e) - np.sqrt(max((2 - e)**2 - 4, 0.))) / 2 if e < 0 else 1. # where v is 1
+        return max(0., -e), min(1. - max(e, 0.), root)
+
+    def rates(self, x: np.ndarray) -> np.ndarray: # `(2,)`
+        "The two rates at unknown numbers `x`, each between 0 and 1."
+        if self.size == 2: return np.array(x, float)
+        low, high = self.box() if self.size else (0., 0.)
+        if self.size == 0: u, keep = 1 - self.keep - self.epsilon, self.keep
+        elif np.isnan(self.epsilon): u, keep = high * x[0], self.keep
+        else:
+            keep = low + (high - low) * x[0]
+            u = 1 - keep - self.epsilon
+        return np.clip([u, keep * u / (1 - keep)], 1e-12, 1 - 1e-12)
+
+    def first_numbers(self, problem: Problem) -> np.ndarray:
+        "Unknown numbers to begin with: the share that lengths tell, and some memory."
+        steps, seen = known_steps(problem)
+        keep = float(np.clip(seen / steps, .05, .95)) if steps else .5
+        if not np.isnan(self.keep): keep = self.keep
+        u = .6 * min(1 - keep, keep)
+        if self.size == 2: return np.array([u, keep * u / (1 - keep)])
+        if self.size == 0: return np.zeros(0)
+        low, high = self.box()
+        return np.clip([((u if np.isnan(self.epsilon) else keep) - low) / (high - low)], .05, .95)
+
+    def numbers(self, rates: np.ndarray) -> np.ndarray:
+        "The unknown numbers that belong to rates."
+        if self.size == 2: return np.array(rates)
+        if self.size == 0: return np.zeros(0)
+        low, high = self.box()
+        own = rates[0] if np.isnan(self.epsilon) else keep_of(rates)
+        return np.clip([(own - low) / (high - low)], 1e-12, 1 - 1e-12)
+
+# %% ../nbs/08_omission.ipynb #c241121a
+def count_switches(counted: Stretches) -> np.ndarray: # `(6,)`
+    "First visits and moves between seeing and missing, from stretches that are all fixed."
+    between, before, after = (x.sum(tuple(range(1, x.ndim))) for x in
+                              (counted.fixed, counted.before, counted.after))
+    def gaps(x): return x[1:].sum() # how many are there
+    def stays(x): return np.arange(len(x) - 1) @ x[1:] if len(x) else 0. # visits but the first
+    empty = counted.empty # their whole length is missing: one visit more than they count
+    first_seen = before[0] if len(before) else 0.
+    n01, n10 = gaps(between) + gaps(after), gaps(between) + gaps(before)
+    n11 = stays(between) + stays(before) + stays(after) + np.arange(len(empty)) @ empty
+    n00 = between[0] if len(between) else 0.
+    return np.array([first_seen, gaps(before) + empty.sum(), n00, n01, n10, n11], float)
+
+def fold_switches(counts: Counts) -> np.ndarray: # `(6,)`
+    "The same from expected moves of the product chain."
+    S = len(counts.first) // 2
+    halves = counts.transitions.reshape(2, S, 2, S).sum((1, 3))
+    return np.r_[counts.first.reshape(2, S).sum(1), halves.ravel()]
+
+def draw_rates(law: Any, n: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    "Draw the unknown numbers, given counted moves: slice moves of their logits."
+    x = np.array(x, float)
+    for k in [*range(law.size)] * 2:
+        def log_density(y):
+            if abs(y) > 30: return -np.inf
+            z = x.copy()
+            z[k] = expit(y)
+            return law.log(n, law.rates(z)) + np.log(expit(y)) + np.log(expit(-y))
+        x[k] = expit(slice_step(log_density, float(logit(x[k])), rng))
+    return x
+
+def best_rates(law: Any, n: np.ndarray, x: np.ndarray) -> np.ndarray:
+    "The unknown numbers that maximise the log-likelihood of what was expected."
+    if not law.size: return x
+    from scipy.optimize import minimize # takes long to import
+    scale = max(1., abs(law.log(n, law.rates(x))))
+    def cost(y): return -law.log(n, law.rates(expit(y))) / scale
+    found = minimize(cost, logit(np.clip(x, 1e-9, 1 - 1e-9)), method="L-BFGS-B",
+                     bounds=[(-25, 25)] * law.size, options=dict(ftol=1e-15, gtol=1e-10))
+    better = cost(found.x) <= cost(logit(np.clip(x, 1e-9, 1 - 1e-9)))
+    return expit(found.x) if better else x
+
+# %% ../nbs/08_omission.ipynb #fd6c8184
+class Folded(NamedTuple):
+    "What the lists of a part come to on average."
+    counts: Counts # Of the walk, `S` states
+    switches: np.ndarray # `(6,)` first visits and moves between seeing and missing
+    log_likelihood: np.ndarray # `(n_sequences,)`
+    more: float # What the log-likelihood of all lacks
+    marginals: np.ndarray # `(n, S)`
+
+def fold(pairs: Counts, log_likelihood: np.ndarray, marginals: np.ndarray) -> Folded:
+    "Expected moves of the product chain, as those of the walk and those of seeing and missing."
+    S = marginals.shape[1]
+    moves = pairs.transitions.reshape(2, S, 2, S).sum((0, 2))
+    counts = Counts(moves, pairs.first.reshape(2, S).sum(0), marginals.sum(0), np.zeros(S),
+                    np.zeros(0))
+    return Folded(counts, fold_switches(pairs), log_likelihood, 0., marginals)
+
+def behind_pairs(theta: BurstTheta, xi: np.ndarray, f: np.ndarray) -> Counts:
+    "Expected moves of the product chain behind free stretches."
+    both, S = product_chain(theta), len(f)
+    return behind_free(both, both.psi, np.pad(xi, (0, S)), np.pad(f, (0, S)))
+
+class BurstFree(FreePart):
+    "Lists of which no place is known."
+    def asked(self, theta: BurstTheta, key: np.uint64, sweep: int, look: bool) -> dict:
+        "What `draw_paths` wants to know to draw the chain of what is seen."
+        _, R, r0 = bursty_chain(theta)
+        return super().asked(theta, key, sweep, look) | dict(T=R, start=r0)
+
+    def expect(self, theta: BurstTheta) -> Folded:
+        "Expected counts."
+        _, R, r0 = bursty_chain(theta)
+        found = smooth(self.log_b(theta), self.offsets, r0, R)
+        pairs = behind_pairs(theta, found.transitions, found.first)
+        return fold(pairs, found.log_likelihood, found.marginals)
+
+# %% ../nbs/08_omission.ipynb #0380d962
+class BurstPlaced(PlacedPart):
+    "Lists of which all places are known."
+    def known_switches(self) -> np.ndarray: # `(6,)`
+        "Moves between seeing and missing, which are no secret."
+        return count_switches(count_stretches(self.plan, np.zeros(self.offsets[-1], np.int64), 1))
+
+    def in_place_of_coins(self, theta: BurstTheta) -> float:
+        "Log-likelihood of what was seen when, less that of coins with the same share."
+        steps, seen = self.data.begins[-1], self.offsets[-1]
+        coins = xlogy(seen, 1 - theta.psi[0]) + xlogy(steps - seen, theta.psi[0])
+        return log_switches(self.known_switches(), theta.rates) - float(coins)
+
+    def expect(self, theta: BurstTheta) -> Folded:
+        "Expected counts."
+        found = super().expect(theta)
+        return Folded(found.counts, self.known_switches(), found.log_likelihood,
+                      self.in_place_of_coins(theta), found.marginals)
+
+class Twice:
+    "An emission for both halves of the product chain; the missing one never shows anything."
+    def __init__(self, emission): self.emission = emission
+
+    def log_likelihood(self, values):
+        logs = self.emission.log_likelihood(values)
+        return np.hstack([logs, logs])
+
+def doubled(b: np.ndarray) -> Densities:
+    "Densities for both halves."
+    out = np.hstack([b, b]).view(Densities)
+    source = getattr(b, "source", None)
+    if source is not None: out.source = Twice(source[0]), source[1]
+    return out
+
+# %% ../nbs/08_omission.ipynb #8bf35455
+class BurstWoven(WovenPart):
+    "Lists of which lengths, or some places, are known."
+    def asked(self, theta: BurstTheta, key: np.uint64, sweep: int, look: bool) -> dict:
+        "What `draw_matches` wants to know of the product chain."
+        told, both = super().asked(theta, key, sweep, look), product_chain(theta)
+        told |= dict(b=doubled(told["b"]), walk=as_walk(both.start, both.T, both.psi))
+        if "ends" in told: told["ends"] = np.hstack([told["ends"], told["ends"]])
+        return told
+
+    def tail_messages(self, theta: BurstTheta, log_b: np.ndarray) -> tuple:
+        "As ever, with the chain of bursts in place of that of coins."
+        _, R, r0 = bursty_chain(theta)
+        return super().tail_messages(Theta(R, r0, np.zeros(len(r0)), theta.emission), log_b)
+
+    def read(self, theta: BurstTheta, drawn: Match, key: np.uint64, sweep: int) -> tuple:
+        "Labels and places from the lattice, which fix its stretches; then the tails."
+        _, top, log_b = self.known or self.densities(theta.emission)
+        S, n = self.problem.n_states, self.offsets[-1]
+        labels, places = np.empty(n, np.int64), np.full(n, np.nan)
+        labels[self.lattice.rows], places[self.lattice.rows] = drawn.labels % S, drawn.places
+        logs, draw = drawn.log_likelihood, Draw(np.uint64(key), int(Stream.TAILS), sweep)
+        if self.tails is not None: logs = self.follow_tails(theta, log_b, draw, labels, logs)
+        stretches = count_stretches(plan_stretches(self.offsets, self.n_steps, places), labels, S)
+        emitted = emission_counts(self.problem.family, theta.emission, labels, self.rows,
+                                  (key, sweep, self.first))
+        seen, nothing = np.bincount(labels, minlength=S), np.zeros(S)
+        counts = Counts(np.zeros((S, S)), nothing, seen, nothing, emitted)
+        return Drawn(counts, stretches, logs, labels), float(top.sum())
+
+    def expect(self, theta: BurstTheta) -> Folded:
+        "Expected counts."
+        return expect_bursts(self, theta)
+
+# %% ../nbs/08_omission.ipynb #b1c83917
+def expect_bursts(part: BurstWoven, theta: BurstTheta) -> Folded:
+    "Expected counts of lists with known lengths or places: the lattice, then the tails."
+    lattice, tails, S = part.lattice, part.tails, part.problem.n_states
+    both = product_chain(theta)
+    b, top, log_b = part.known or part.densities(theta.emission)
+    ends = None if tails is None else part.tail_messages(theta, log_b)
+    found = expected_matches(
+        doubled(b), lattice.offsets, lattice.n_steps, as_walk(both.start, both.T, both.psi),
+        bands=lattice.bands, ends=None if ends is None else np.hstack([ends[2], ends[2]]))
+    gamma, pairs = np.zeros((part.offsets[-1], S)), found.counts
+    gamma[lattice.rows] = found.marginals[:, :S]
+    tops = np.r_[0., np.cumsum(np.where(np.isfinite(top), top, 0.))]
+    logs = found.log_likelihood + tops[lattice.offsets[1:]] - tops[lattice.offsets[:-1]]
+    if tails is not None:
+        log_R, messages, _, scale = ends
+        before, some = np.zeros((len(part.index), S)), np.diff(tails.offsets) > 0
+        held = part.problem.places.held[part.index]
+        before[some] = gamma[(part.offsets[:-1] + held - 1)[some]]
+        xi, own = np.zeros((S, S)), np.zeros((len(tails.rows), S))
+        tails_of.expect_tails(log_R, log_b, tails.offsets, messages, before, part.weights, xi, own)
+        gamma[tails.rows] = own
+        more, logs = behind_pairs(theta, xi, np.zeros(S)), logs + scale
+        pairs = Counts(*(x + y for x, y in zip(pairs[:4], more[:4])), np.zeros(0))
+    return fold(pairs, logs, gamma)
+
+def burst_parts(problem: Problem) -> list:
+    "The parts of a data set, for omission with memory."
+    kind, parts, first = problem.places.kind, [], 0
+    for k, make in ((FREE_LIST, BurstFree), (PLACED, BurstPlaced), (WOVEN, BurstWoven)):
+        index = np.flatnonzero(kind == k)
+        if len(index): parts.append(make(problem, index, 0, first))
+        first += len(index)
+    return parts
+
+# %% ../nbs/08_omission.ipynb #15348fbd
+def burst_pass(problem: Problem, parts: list, theta: BurstTheta) -> tuple:
+    "Expected counts, expected switches and log-likelihood of all lists."
+    family, sums, switches, total = problem.family, None, 0., 0.
+    for part in parts:
+        found = part.expect(theta)
+        part.explain(theta, found.log_likelihood)
+        emitted = em.expected_emission(family, theta.emission, found.marginals, part.rows)
+        new = (*found.counts[:4], emitted)
+        sums = new if sums is None else tuple(x + y for x, y in zip(sums, new))
+        switches = switches + found.switches
+        total += float(found.log_likelihood.sum()) + found.more
+    *sums, emitted = sums
+    return Counts(*sums, em.family_sums(family, emitted)), switches, total
+
+def at_rates(law: Any, theta: BurstTheta, x: np.ndarray) -> BurstTheta:
+    "The point with other rates."
+    rates = law.rates(x)
+    return theta._replace(rates=rates, psi=np.full(len(theta.psi), law.psi(rates)))
+
+def rate_slopes(law: Any, n: np.ndarray, x: np.ndarray, h: float = 1e-6) -> np.ndarray:
+    "Slopes of the log-likelihood in the unknown numbers, given what is expected."
+    def value(z): return law.log(n, law.rates(np.clip(z, 1e-9, 1 - 1e-9)))
+    return np.array([(value(x + step) - value(x - step)) / (2 * h)
+                     for step in h * np.eye(law.size)])
+
+# %% ../nbs/08_omission.ipynb #eede539e
+def burst_look(problem: Problem, parts: list, law: Any, theta: BurstTheta) -> Callable:
+    "A pass over the data, as a function of the arrays that are learned."
+    def look(point):
+        x = np.clip(point.get("psi", np.zeros(0)), 1e-9, 1 - 1e-9)
+        plain = {name: p for name, p in point.items() if name != "psi"}
+        chain = em.with_least_scale(problem, em.as_theta(problem, plain | dict(psi=theta.psi)))
+        here = at_rates(law, BurstTheta(*chain, rates=theta.rates), x)
+        counts, n, value = burst_pass(problem, parts, here)
+        value += law.log(np.zeros_like(n), here.rates) # what is known of the omission at once
+        slopes = em.slopes_at(problem, here, counts)
+        bounded = em.as_parts(problem, here)
+        if law.size: slopes["psi"], bounded["psi"] = rate_slopes(law, n, x), x
+        def step():
+            new = em.plain_chain(problem, here, counts)
+            new = new._replace(emission=em.best_emission(problem, here, counts))
+            after = em.as_parts(problem, new)
+            return after | (dict(psi=best_rates(law, n, x)) if law.size else {})
+        def metric():
+            others = {name: p for name, p in bounded.items() if name != "psi"}
+            found = em.diagonal_metric(others, slopes, counts)
+            found["psi"] = np.full(law.size, 4 * n.sum() + 1)
+            return em.Metric(np.concatenate([np.ravel(found[name]) for name in bounded]))
+        return em.View(bounded, value + em.log_prior_at(problem, here), slopes, step, metric)
+    return look
+
+def plain_bursts(look: Callable, point: dict, tol: float, max_iter: int) -> em.Climb:
+    "Climb by EM steps alone, for families that tell no slopes."
+    view = look(point)
+    trace = [view.value]
+    for steps in range(2, max_iter + 1):
+        view = look(view.step())
+        trace.append(view.value)
+        if trace[-1] - trace[-2] >= tol / 10: continue
+        return em.Climb(view.point, view.value, trace, True, steps)
+    return em.Climb(view.point, view.value, trace, False, max_iter)
+
+# %% ../nbs/08_omission.ipynb #82a59994
+def em_omission(
+    problem: Problem, # From `pose`, with any `psi`
+    law: Any, # What is known of the omission: a `Memory` or a `Quality`
+    parts: list, # Of the data, for this law
+    begin: tuple[Theta, np.ndarray], # Where to begin: a point, and the unknown numbers of the law
+    tol: float = 1e-4, # Stop when at most about this much log-likelihood is left to gain
+    max_iter: int = 1000, # Passes over the data
+    show: Callable | None = None, # Called with the value after every step
+) -> tuple[BurstTheta, em.Climb]:
+    "The highest point of the likelihood, or of the posterior, with omission that is learned."
+    theta = at_rates(law, BurstTheta(*begin[0], rates=np.zeros(2)), begin[1])
+    look, point = burst_look(problem, parts, law, theta), em.as_parts(problem, theta)
+    if law.size: point["psi"] = begin[1]
+    if problem.family.by_labels: best = plain_bursts(look, point, tol, max_iter)
+    else: best = em.climb(look, point, tol, max_iter, show)
+    plain = {name: p for name, p in best.point.items() if name != "psi"}
+    chain = em.as_theta(problem, plain | dict(psi=theta.psi))
+    theta = BurstTheta(*chain, rates=theta.rates)
+    return at_rates(law, theta, best.point.get("psi", np.zeros(0))), best
+
+# %% ../nbs/08_omission.ipynb #3e66f3c4
+def gap_tables(theta: BurstTheta, least: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
+    "Weights of gaps by `d`, between two observations `(d, S, S)`, and before the first `(d, S)`."
+    u, v = theta.rates
+    keep = keep_of(theta.rates)
+    depth = int(min(np.ceil(np.log(least) / np.log1p(-v)), 5000)) + 1
+    between, before = [(1 - u) * theta.T], [keep * theta.start]
+    G, g = theta.T, theta.start
+    for d in range(1, depth + 1):
+        G, g = G @ theta.T, g @ theta.T
+        stay = (1 - v)**(d - 1) * v
+        between.append(u * stay * G)
+        before.append((1 - keep) * stay * g)
+    return np.array(between), np.array(before)
+
+def share_out(n: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    "Numbers `n` shared out by weights along the first axis, which is cut where nothing fell."
+    total = weights.sum(0)
+    p = np.moveaxis(weights / np.where(total > 0, total, 1.), 0, -1)
+    p[total == 0] = 0.
+    p[total == 0, 0] = 1. # never counted
+    drawn = np.moveaxis(rng.multinomial(n.astype(np.int64), p), -1, 0).astype(float)
+    used = np.flatnonzero(drawn.reshape(len(drawn), -1).any(1))
+    return drawn[:used[-1] + 1 if len(used) else 0]
+
+def deeper(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    "The sum of two arrays of different depth."
+    if len(a) < len(b): a, b = b, a
+    out = a.copy()
+    out[:len(b)] += b
+    return out
+
+def fix_free(theta: BurstTheta, counted: Stretches, rng: np.random.Generator) -> Stretches:
+    "Draw the gaps of free stretches, so that all are fixed."
+    if not counted.free.sum() + counted.first.sum(): return counted
+    between, before = gap_tables(theta)
+    nothing = np.zeros_like(counted.first)
+    return counted._replace(
+        free=np.zeros_like(counted.free), first=nothing,
+        fixed=deeper(counted.fixed, share_out(counted.free, between, rng)),
+        before=deeper(counted.before, share_out(counted.first, before, rng)))
+
+# %% ../nbs/08_omission.ipynb #5c96874e
+class BurstSampler(CollapsedSampler):
+    "Labels and places, then the parameters, for omission that has a memory."
+    def __init__(self, problem: Problem, law: Any, leaps: int = 64):
+        GibbsSampler.__init__(self, "omission", problem)
+        self.leaps, self.blank = whole(leaps, "leaps", 1), blank_target(problem)
+        self.parts, self.law = self.make_parts(problem), law
+        self.constants = {k: x for k, x in self.constants.items() if k != "psi"}
+
+    def make_parts(self, problem: Problem) -> list:
+        "Lists by what is known of them."
+        return burst_parts(problem)
+
+    def target(self, theta: BurstTheta, counted: Stretches, more: Pile) -> Target:
+        "What a move of `T` sees; what follows the last observation tells nothing of it."
+        own = counted._replace(after=np.zeros((0, len(theta.start))), empty=np.zeros(0))
+        return with_counts(self.blank, theta, own, more)
+
+    def counted(self, state: CollapsedState) -> np.ndarray:
+        "What the law of the omission has to know of labels and gaps."
+        return count_switches(state.stretches)
+
+    def labelled(self, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple[AllDrawn, Pile]:
+        "New labels, places and gaps."
+        drawn = []
+        for part in self.parts:
+            found = part.kernel(**part.asked(theta, key, sweep, False))
+            drawn.append(part.read(theta, found, key, sweep))
+        found = self.join(theta, drawn)
+        more = sum(part.in_place_of_coins(theta) for part in self.parts
+                   if isinstance(part, BurstPlaced))
+        rng = sweep_rng(key, sweep, Stream.GAP_LENGTHS)
+        counted = fix_free(theta, found.groups[0][1], rng)
+        found = found._replace(groups=[(None, counted)], log_likelihood=found.log_likelihood + more)
+        return found, pile_up(self.problem.n_states)
+
+    def init(self, key: np.uint64) -> CollapsedState:
+        "First parameters, labels and gaps, and a step size to begin with."
+        begin = warm_start(self.problem, key)
+        x = self.law.first_numbers(self.problem)
+        theta = at_rates(self.law, BurstTheta(*begin, rates=np.zeros(2)), x)
+        drawn, more = self.labelled(theta, key, 0)
+        counted, log_rows = drawn.groups[0][1], as_log_rows(self.problem, theta)
+        target, nothing = self.target(theta, counted, more), np.zeros(0, np.int64)
+        tuning = first_tuning(coordinates(log_rows, 0., target), target, key)
+        return CollapsedState(theta, drawn.counts, self.log_density(theta, drawn), log_rows,
+                              counted, more, tuning, drawn.log_likelihood, float("nan"), 0, 1,
+                              nothing, nothing)
+
+    def log_density(self, theta: BurstTheta, drawn: AllDrawn) -> float:
+        "Log-likelihood plus log prior; that of the rates is flat."
+        return drawn.log_likelihood + log_prior(self.problem, theta)
+
+    def step(
+        self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
+    ) -> tuple[CollapsedState, CollapsedInfo]:
+        "Parameters given labels and gaps, then labels and gaps given the parameters."
+        target = self.target(state.theta, state.stretches, state.more)
+        move = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep, warm)
+        rng = sweep_rng(key, sweep, Stream.PARAMETERS)
+        theta = from_log_rows(self.problem, state.theta, move.log_rows, rng)
+        x = draw_rates(self.law, self.counted(state), self.law.numbers(theta.rates), rng)
+        theta = at_rates(self.law, theta, x)
+        theta = draw_rest(self.problem, state._replace(theta=theta), rng)
+        drawn, more = self.labelled(theta, key, sweep + 1)
+        state = state._replace(
+            theta=theta, counts=drawn.counts, log_rows=move.log_rows, tuning=move.tuning,
+            stretches=drawn.groups[0][1], more=more, likelihood=drawn.log_likelihood,
+            log_density=self.log_density(theta, drawn))
+        return state, CollapsedInfo(state.likelihood, move.accept, move.divergent, move.step,
+                                    move.corrected)
+
+    def record(self, state: CollapsedState) -> dict:
+        "What to keep of a draw: keep and memory too."
+        return super().record(state) | self.law.named(state.theta.rates)
+
+    def remarks(self, posterior: Posterior, states: list) -> list[str]:
+        "Whether anything is known of the rates."
+        said = super().remarks(posterior, states)
+        if not self.law.size or known_steps(self.problem)[0]: return said
+        return said + [self.law.unlearned]
+
+    def fingerprint(self) -> dict:
+        "What a checkpoint must agree with."
+        return super().fingerprint() | dict(omission=self.law.plain())
+
+# %% ../nbs/08_omission.ipynb #d038b167
+NODES = (np.arange(16) + .5) / 16 # values on which the psi of a list without length may stand
+EDGES = np.linspace(0, 1, 17)
+NO_QUALITY = ("omission: lists of unknown latent length do not tell how often visits are missed, "
+              "nor how much that differs; mean and sd, and T, follow the prior; give mean and sd, "
+              "or n_steps of some sequences")
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    "What is known of the law of the qualities, and the visits that are known to be missed."
+    mean: float # Of psi over sequences, or `nan`
+    sd: float # Its standard deviation over sequences, or `nan`
+    pairs: np.ndarray # `(2, m)`, omitted and observed visits of sequences of known length
+    times: np.ndarray # `(m,)`, how many are like this
+    unlearned = NO_QUALITY
+
+    @property
+    def size(self) -> int: return int(np.isnan(self.mean)) + int(np.isnan(self.sd))
+
+    def rates(self, x: np.ndarray) -> np.ndarray: # `(2,)`
+        "Mean and size of the law at unknown numbers `x`, each between 0 and 1."
+        mean = self.mean
+        if np.isnan(mean) and np.isnan(self.sd): mean = x[0]
+        elif np.isnan(mean): # between the two means at which the law has no size left
+            far = np.sqrt(1 - 4 * self.sd**2)
+            mean = (1 - far) / 2 + far * x[0]
+        if not np.isnan(self.sd): size = mean * (1 - mean) / self.sd**2 - 1
+        else: size = 10 * np.exp(2 * ndtri(x[-1])) # a normal law of its logarithm
+        return np.array([np.clip(mean, 1e-9, 1 - 1e-9), np.clip(size, 1e-6, 1e9)])
+
+    def numbers(self, rates: np.ndarray) -> np.ndarray:
+        "The unknown numbers that belong to a law."
+        mean, size = rates
+        if np.isnan(self.mean) and not np.isnan(self.sd):
+            far = np.sqrt(1 - 4 * self.sd**2)
+            return np.clip([(mean - (1 - far) / 2) / far], 1e-12, 1 - 1e-12)
+        x = [mean] if np.isnan(self.mean) else []
+        if np.isnan(self.sd): x.append(ndtr(np.log(size / 10) / 2))
+        return np.clip(np.array(x, float), 1e-12, 1 - 1e-12)
+
+    def first_numbers(self, problem: Problem) -> np.ndarray:
+        "Unknown numbers to begin with."
+        omitted, observed = self.pairs @ self.times if len(self.times) else (1., 1.)
+        return self.numbers(np.array([omitted / (omitted + observed), 10.]))
+
+    def log(self, n: np.ndarray, rates: np.ndarray) -> float:
+        "Log-likelihood of choices of values, and of visits that are known to be missed."
+        mean, size = rates
+        a, b = mean * size, (1 - mean) * size
+        known = betaln(a + self.pairs[0], b + self.pairs[1]) - betaln(a, b)
+        return float(xlogy(n, node_mass(rates)).sum() + self.times @ known)
+
+    def psi(self, rates: np.ndarray) -> float: return float(rates[0]) # The mean stands for all
+
+    def named(self, rates: np.ndarray) -> dict:
+        "Mean and standard deviation, by name."
+        mean, size = rates
+        return dict(mean=float(mean), sd=float(np.sqrt(mean * (1 - mean) / (1 + size))))
+
+    def plain(self) -> dict: return dict(mean=str(self.mean), sd=str(self.sd)) # As told
+
+def node_mass(rates: np.ndarray) -> np.ndarray: # `(16,)`
+    "Mass of the Beta law around each value."
+    mean, size = rates
+    return np.maximum(np.diff(betainc(mean * size, (1 - mean) * size, EDGES)), 1e-300)
+
+# %% ../nbs/08_omission.ipynb #6a183e64
+def known_visits(problem: Problem) -> np.ndarray: # `(2, n)`, omitted and observed
+    "Visits of the sequences whose number of steps is known; others must be without any place."
+    places, sizes = problem.places, problem.sequences.lengths
+    last = np.zeros(len(sizes))
+    some = sizes > 0
+    last[some] = places.latest[problem.sequences.offsets[1:][some] - 1] + 1
+    steps = np.where(np.isnan(places.n_steps) & (places.kind == PLACED), last, places.n_steps)
+    lost = (places.kind == WOVEN) & np.isnan(steps)
+    if lost.any():
+        raise ValueError(f"positions: sequence {int(np.argmax(lost))} has places but no length; "
+                         "where omission differs by sequence, give its n_steps, or all its "
+                         "positions, or none")
+    own = ~np.isnan(steps)
+    return np.stack([steps[own] - sizes[own], sizes[own]])
+
+def as_quality(omission: PerSequenceOmission, problem: Problem) -> Quality:
+    "The law of the qualities, and what the data tell of it at once."
+    mean, sd = omission.mean, omission.sd
+    if sd == 0: raise ValueError("omission: sd is 0, so that all sequences are alike; pass psi")
+    if sd >= (.5 if np.isnan(mean) else np.sqrt(mean * (1 - mean))):
+        raise ValueError(f"omission: sd is {sd}, but numbers between 0 and 1 with this mean vary "
+                         "less; choose it smaller")
+    pairs, times = np.unique(known_visits(problem), axis=1, return_counts=True)
+    return Quality(mean, sd, pairs, times)
+
+class QualityKnown:
+    "What lists of known length add to EM: `psi` cancels, and the law of qualities stands apart."
+    def expect(self, theta: BurstTheta) -> Folded:
+        "Expected counts; coins that `as_quality` counts are taken away."
+        found = super().expect(theta)
+        omitted, observed = self.n_missed, self.offsets[-1]
+        psi = self.psi(theta)[0]
+        coins = xlogy(observed, 1 - psi) + xlogy(omitted, psi)
+        return Folded(found.counts, np.zeros(len(NODES)), found.log_likelihood, -float(coins),
+                      found.marginals)
+
+    @property
+    def n_missed(self) -> float: # Visits that were not seen
+        steps = getattr(getattr(self, "data", None), "begins", [np.nansum(self.n_steps)])[-1]
+        return float(steps - self.offsets[-1])
+
+class QualityPlaced(QualityKnown, PlacedPart): "Lists of which all places are known."
+
+class QualityWoven(QualityKnown, WovenPart):
+    "Lists of known length, with a `psi` that explains it: any would do, since it cancels."
+    own_psi = .5
+
+    def psi(self, theta: Theta) -> np.ndarray: # `(S,)`
+        "The value that all lists of this part share."
+        return np.full(len(theta.start), self.own_psi)
+
+# %% ../nbs/08_omission.ipynb #8351b99b
+class QualityFree(FreePart):
+    "Lists without length: each stands on one of the values."
+    def chains(self, theta: BurstTheta) -> list:
+        "The observed chain of every value."
+        S = len(theta.start)
+        return [observed_chain(theta.T, theta.start, np.full(S, psi)) for psi in NODES]
+
+    def expect(self, theta: BurstTheta) -> Folded:
+        "Expected counts: shares of each list in the values, then what lies behind each."
+        log_b, chains = self.log_b(theta), self.chains(theta)
+        each = [smooth(log_b, self.offsets, r0, R) for _, R, r0 in chains]
+        logs = np.array([found.log_likelihood for found in each]).T
+        joint = logs + np.log(node_mass(theta.rates))
+        total = logsumexp(joint, axis=1)
+        share = np.exp(joint - total[:, None])
+        S, gamma, sums = len(theta.start), 0., None
+        for g, (_, R, r0) in enumerate(chains):
+            found = smooth(log_b, self.offsets, r0, R, weights=share[:, g])
+            new = behind_free(theta, np.full(S, NODES[g]), found.transitions, found.first)
+            gamma = gamma + found.marginals * np.repeat(share[:, g], np.diff(self.offsets))[:, None]
+            sums = new[:4] if sums is None else tuple(x + y for x, y in zip(sums, new[:4]))
+        counts = Counts(*sums, np.zeros(0))._replace(observed=gamma.sum(0))
+        return Folded(counts, share.sum(0), total, 0., gamma)
+
+    def draw(self, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple:
+        "A value and labels for each list: labels at every value, of which one set is taken."
+        each = []
+        for g, psi in enumerate(NODES):
+            at = theta._replace(psi=np.full(len(theta.psi), psi))
+            each.append(draw_paths(**self.asked(at, key, sweep * len(NODES) + g, True)))
+        logs = np.array([found.log_likelihood for found in each]).T
+        joint = logs + np.log(node_mass(theta.rates))
+        total = logsumexp(joint, axis=1)
+        running = np.cumsum(np.exp(joint - total[:, None]), 1)
+        u = sweep_rng(key, sweep, Stream.QUALITIES).random(len(running))
+        of = (u[:, None] * running[:, -1:] > running).sum(1)
+        owner = np.repeat(of, np.diff(self.offsets))
+        labels = np.array([found.states for found in each])[owner, np.arange(len(owner))]
+        return of, labels.astype(np.int64), total
+
+# %% ../nbs/08_omission.ipynb #b0973d4a
+def quality_parts(problem: Problem) -> list:
+    "The parts of a data set, for omission that differs by sequence."
+    kind, parts, first = problem.places.kind, [], 0
+    for k, make in ((FREE_LIST, QualityFree), (PLACED, QualityPlaced)):
+        index = np.flatnonzero(kind == k)
+        if len(index): parts.append(make(problem, index, 0, first))
+        first += len(index)
+    woven = np.flatnonzero(kind == WOVEN)
+    steps, seen = np.maximum(problem.places.n_steps[woven], 1), problem.sequences.lengths[woven]
+    eighth = np.minimum(8 * (1 - seen / steps), 7).astype(int)
+    for g in np.unique(eighth):
+        index = woven[eighth == g]
+        parts.append(QualityWoven(problem, index, 0, first))
+        parts[-1].own_psi = (g + .5) / 8
+        first += len(index)
+    return parts
+
+def by_value(of: np.ndarray, labels: np.ndarray, offsets: np.ndarray, S: int) -> list:
+    "Free stretches of lists by the value of each list, with the value."
+    sizes, owner = np.diff(offsets), np.repeat(of, np.diff(offsets))
+    n, f = np.zeros((len(NODES), S, S)), np.zeros((len(NODES), S))
+    inside = np.ones(len(labels), bool)
+    inside[offsets[:-1][sizes > 0]] = False
+    at = np.flatnonzero(inside)
+    np.add.at(n, (owner[at], labels[at - 1], labels[at]), 1)
+    np.add.at(f, (owner[~inside], labels[~inside]), 1)
+    return [(NODES[g], free_stretches(n[g], f[g])) for g in np.flatnonzero(f.sum(1))]
+
+def pile_values(groups: list, S: int) -> Pile:
+    "Stretches with their values, in a pile."
+    psi = np.array([[psi] * S for psi, _ in groups]).reshape(len(groups), S)
+    return pile_up(S, psi, tuple(counted for _, counted in groups))
+
+class QualitySampler(BurstSampler):
+    "Labels, and a value for each list without length, then the parameters."
+    def make_parts(self, problem: Problem) -> list:
+        "Lists by what is known of them."
+        return quality_parts(problem)
+
+    def target(self, theta: BurstTheta, counted: Stretches, more: Pile) -> Target:
+        "What a move of `T` sees."
+        return with_counts(self.blank, theta, counted, more)
+
+    def counted(self, state: CollapsedState) -> np.ndarray: # `(16,)`
+        "How many lists without length stand on each value."
+        pile = state.more
+        of = np.rint(pile.psi[:, 0] * len(NODES) - .5).astype(int)
+        free = pile.last.sum(1) == 0 # others have an end
+        return np.bincount(of[free], pile.first[free].sum(1), minlength=len(NODES))
+
+    def labelled(self, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple[AllDrawn, Pile]:
+        "New labels, and values for lists without length."
+        S, drawn, groups = self.problem.n_states, [], []
+        nothing = free_stretches(np.zeros((S, S)), np.zeros(S))
+        rest = self.law.log(np.zeros(len(NODES)), theta.rates)
+        for part in self.parts:
+            if isinstance(part, QualityFree):
+                one, new = self.values(part, theta, key, sweep)
+                drawn.append((one._replace(stretches=nothing), part.base))
+                groups += new
+                continue
+            found = part.kernel(**part.asked(theta, key, sweep, False))
+            one, left_out = part.read(theta, found, key, sweep)
+            psi = part.psi(theta)[0]
+            rest -= float(xlogy(part.offsets[-1], 1 - psi) + xlogy(part.n_missed, psi))
+            if isinstance(part, QualityWoven): groups.append((psi, one.stretches))
+            kept = nothing if isinstance(part, QualityWoven) else one.stretches
+            drawn.append((one._replace(stretches=kept), left_out))
+        found = self.join(theta, drawn)
+        more = found._replace(log_likelihood=found.log_likelihood + rest)
+        return more, pile_values(groups, S)
+
+    def values(self, part: QualityFree, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple:
+        "A draw of the lists without length, and their stretches by value."
+        S, (of, labels, logs) = self.problem.n_states, part.draw(theta, key, sweep)
+        emitted = emission_counts(self.problem.family, theta.emission, labels, part.rows,
+                                  (key, sweep, part.first))
+        seen, zero = np.bincount(labels, minlength=S), np.zeros(S)
+        counts = Counts(np.zeros((S, S)), zero, seen, zero, emitted)
+        return Drawn(counts, None, logs, labels), by_value(of, labels, part.offsets, S)
+
+# %% ../nbs/08_omission.ipynb #3e6d0dc3
+def pose_omission(sequences: Data, omission: Any, **known: Any) -> tuple[Problem, Any]:
+    "The problem, and the law of its omission."
+    if not isinstance(omission, (MarkovOmission, PerSequenceOmission)):
+        raise ValueError("omission: expected MarkovOmission(keep, epsilon) or "
+                         f"PerSequenceOmission(mean, sd), got {shown(omission)}; omission by state "
+                         "is what psi says")
+    if isinstance(known.get("n_steps"), str):
+        raise ValueError("n_steps: a law of the lengths and a law of the omission do not go "
+                         "together; give lengths, nan where unknown")
+    sequences = as_sequences(sequences)
+    for name, x in known.items():
+        if isinstance(x, np.ndarray) and x.ndim and len(x) > max(len(sequences), 1):
+            if name in ("n_steps", "positions", "earliest", "latest", "labels"):
+                raise ValueError(f"{name}: has {len(x)} entries for {len(sequences)} sequences; "
+                                 "pass one for each")
+    problem = pose(sequences, psi=.5, **known)
+    told = np.array([omission.keep if isinstance(omission, MarkovOmission) else 1 - omission.mean])
+    steps, seen = known_steps(problem)
+    keep = told[0] if not np.isnan(told[0]) else (seen / steps if steps else .5)
+    problem = replace(problem, psi=np.full(problem.n_states, np.clip(1 - keep, .05, .95)))
+    if isinstance(omission, MarkovOmission):
+        return problem, Memory(omission.keep, omission.epsilon)
+    return problem, as_quality(omission, problem)
+
+# %% ../nbs/08_omission.ipynb #a07b5358
+def fit_omission(
+    sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
+    omission: Any, # `MarkovOmission` or `PerSequenceOmission`; `nan` where a number is learned
+    *,
+    psi: None = None, # Left out: `omission` says it
+    n_steps: Any = None, # Latent lengths, `nan` where unknown
+    positions: Any = None, # Steps, one array per sequence, `nan` where unknown; `None`: none known
+    earliest: Any = None, # The first step at which each observation may stand, likewise
+    latest: Any = None, # The last one
+    labels: Any = None, # States that are known, one array per sequence: -1, `nan`: unknown; or sets
+    names: Any = None, # Names of the states, by which labels may be given
+    n_states: int | None = None, # Number of states; needed when emissions are learned
+    emission: Any = "gaussian", # A name, with options or not (learned), or an object (known)
+    start: Numbers | None = None, # Law of the first latent state if known; `None` learns it
+    prior: Prior = Prior(), # What is believed beforehand
+    draws: int = 1000, # Draws to keep of each chain
+    warmup: int = 500, # Sweeps before them
+    chains: int = 4, # Independent chains
+    seed: Seed = None, # An int or a `Generator`
+    init: Any = None, # `None` starts from Naive, unthinned; `"random"`; an `HMMOP` to start from
+    thin: int = 1, # Keep every so many-th sweep
+    progress: bool = True, # Show a progress bar
+    checkpoint: str | PathLike | None = None, # File to save to and to go on from
+    leaps: int = 64, # Largest number of leaps of a Hamiltonian move
+) -> Posterior: # Its `extra` has keep and epsilon, or mean and sd
+    "Learn a chain and how visits are lost: with a memory, or differently by sequence."
+    if psi is not None:
+        raise ValueError("psi: does not go together with omission; leave out the one or the other")
+    problem, law = pose_omission(sequences, omission, n_steps=n_steps, positions=positions,
+                                 earliest=earliest, latest=latest, labels=labels, names=names,
+                                 n_states=n_states, emission=emission, start=start, prior=prior,
+                                 init=init)
+    make = BurstSampler if isinstance(law, Memory) else QualitySampler
+    return run_chains(make(problem, law, whole(leaps, "leaps", 1)), draws=draws, warmup=warmup,
+                      chains=chains, seed=seed, thin=thin, progress=progress,
+                      checkpoint=checkpoint, settings=describe(problem, omission=law.plain()))
+
+# %% ../nbs/08_omission.ipynb #52aa472a
+def fit_em_omission(
+    sequences: Data, # Observations
+    omission: Any, # As for `fit_omission`
+    *,
+    tol: float = 1e-4, # Stop when at most about this much log-likelihood is left to gain
+    max_iter: int = 1000, # Passes over the data
+    seed: Seed = None, # For random starts
+    progress: bool = False, # Show a progress bar
+    restarts: int = 0, # Random starts that are tried besides
+    **known: Any, # What `pose` takes, with `psi`, `weights` and `errors` left out
+) -> Posterior: # One chain with one draw; `info["omission"]` has what was learned of the omission
+    "Maximum likelihood with omission that has a memory or differs by sequence."
+    tol, max_iter, restarts = em.check_effort(tol, max_iter, restarts)
+    for name in ("psi", "weights", "errors"):
+        if known.pop(name, None) in (None, False): continue
+        raise ValueError(f"{name}: does not go together with omission; leave it out")
+    problem, law = pose_omission(sequences, omission, **known)
+    em.check_peak(problem.prior)
+    if law.size and not known_steps(problem)[0]:
+        raise ValueError(f"{law.unlearned}, or use a sampler with a prior")
+    parts = burst_parts(problem) if isinstance(law, Memory) else quality_parts(problem)
+    starts = em.choose_starts(problem, restarts, as_key(seed))
+    with em.progress_bar(switch(progress, "progress")) as bar:
+        def show(value):
+            if bar is not None: bar.update(1)
+        climbs = [em_omission(problem, law, parts, (begin, law.first_numbers(problem)), tol,
+                              max_iter, show) for begin in starts]
+    theta, best = max(climbs, key=lambda found: found[1].value)
+    said = em.unfinished(best, max_iter)
+    warn_user(said)
+    info = describe(problem, method="em", omission=law.named(theta.rates), converged=best.converged,
+                    iterations=best.steps, trace=best.trace,
+                    log_likelihood=best.value - em.log_prior_at(problem, theta))
+    if said: info["warnings"] = said
+    model = HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), theta.psi)
+    return Posterior.from_model(model, best.value, info)

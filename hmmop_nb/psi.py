@@ -8,18 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
+from scipy.special import chdtri
 
 from hmmop_nb.engine.checks import (
-    Numbers, as_array, as_items, as_number, as_wholes, check_finite, check_psi, check_stochastic,
-    shown, switch
+    Numbers, Seed, as_array, as_floats, as_items, as_number, as_wholes, check_finite, check_psi,
+    check_stochastic, not_negative, shown, switch, whole
 )
-from .transforms import stationary, unthin
+from .engine.emissions import Categorical
+from hmmop_nb.engine.hamiltonian import (
+    as_log_rows, blank_target, collapsed_update, from_log_rows, with_counts
+)
+from .engine.problem import Prior, Problem, first_theta, pose
+from .engine.random import Stream, as_key, sweep_rng
+from .engine.stretches import fill_slopes, free_stretches, pile_up, slope_space
+from .model import Sequences
+from .transforms import nearest_stochastic, stationary, unthin
 
 # %% auto #0
-__all__ = ['Identifiability', 'identifiability', 'open_psi']
+__all__ = ['Identifiability', 'identifiability', 'open_psi', 'psi_bound']
 
 # %% ../nbs/05_psi.ipynb #4da62830
 def blind_T(T: np.ndarray, psi: np.ndarray) -> np.ndarray:
@@ -86,6 +96,8 @@ def in_words(self: "Identifiability") -> str:
         lines.append("  R does not quite fit what was given: T has a negative entry "
                      f"({self.T.min():.2g}), from noise in R or a psi that is too large")
     if self.dimension: lines.append(say_remedy(self.blind, self.lengths))
+    if self.dimension and np.isnan(self.ceiling).all() and not self.lengths:
+        lines.append("  how large a constant psi may be at most, psi_bound tells from the data")
     return "\n".join(lines)
 
 # %% ../nbs/05_psi.ipynb #eef8af5b
@@ -231,3 +243,175 @@ def open_psi(
     hidden = blind_T(T, np.minimum(psi, .999))
     rows = [*np.eye(len(T))[~unknown], *hidden[:, impossible].T]
     return unknown & (np.abs(hidden_space(rows, len(T))) > 1e-6).any(0)
+
+# %% ../nbs/05_psi.ipynb #c0b7d48b
+@njit(cache=True, error_model="numpy")
+def em_map(T, start, psi, counted, slopes, out):
+    "Fill in where an EM step leads from `T`; the log-likelihood at `T`."
+    value = fill_slopes(T, start, psi, counted, slopes, True)
+    for i in range(len(T)):
+        total = 0.
+        for j in range(len(T)):
+            out[i, j] = T[i, j] * slopes.T[i, j]
+            total += out[i, j]
+        for j in range(len(T)): out[i, j] = out[i, j] / total if total > 0 else T[i, j]
+    return value
+
+@njit(cache=True, error_model="numpy")
+def stretch_step(T, a, b, out):
+    "A squared step through `T` and the two EM steps that follow; probabilities stay positive."
+    r2, v2 = 0., 0.
+    for i in range(len(T)):
+        for j in range(len(T)):
+            r2 += (a[i, j] - T[i, j])**2
+            v2 += (b[i, j] - 2 * a[i, j] + T[i, j])**2
+    far = max(1., np.sqrt(r2 / v2)) if v2 > 0 else 1.
+    for i in range(len(T)):
+        total = 0.
+        for j in range(len(T)):
+            r, v = a[i, j] - T[i, j], b[i, j] - 2 * a[i, j] + T[i, j]
+            out[i, j] = max(T[i, j] + 2 * far * r + far * far * v, .01 * b[i, j])
+            total += out[i, j]
+        for j in range(len(T)): out[i, j] /= total
+
+# %% ../nbs/05_psi.ipynb #36447661
+@njit(cache=True, nogil=True, error_model="numpy")
+def climb_table(T, psi, counted, slopes, tol, most):
+    "Climb to the best `T` for a table of observed transitions, in place; the value there."
+    S = len(T)
+    start = np.full(S, 1 / S)
+    a, b, c = np.empty((S, S)), np.empty((S, S)), np.empty((S, S))
+    value, before = -np.inf, np.inf
+    for _ in range(most):
+        em_map(T, start, psi, counted, slopes, a)
+        plain = em_map(a, start, psi, counted, slopes, b)
+        stretch_step(T, a, b, c)
+        here = em_map(c, start, psi, counted, slopes, a)
+        T[:] = a if here >= plain else b # each a step further up
+        gain, value = max(here, plain) - value, max(here, plain)
+        if gain < tol and before < tol: break
+        before = gain
+    return em_map(T, start, psi, counted, slopes, a)
+
+class Profile(NamedTuple):
+    "The best chain at a constant `psi`."
+    log_likelihood: float # Of the counted transitions
+    T: np.ndarray # `(S, S)`
+    zeros: int # Entries in rows with counts that are zero, or nearly
+
+def profile_psi(
+    n: np.ndarray, # `(S, S)` counts of observed transitions
+    psi: float, # Omission probability of every visit
+    tol: float = 1e-4, # Stop when two steps gain less than this
+) -> Profile:
+    "The best chain for a table of observed transitions, at a constant `psi`."
+    S, rows = len(n), n.sum(1, keepdims=True)
+    R = np.where(rows > 0, n / np.maximum(rows, 1e-300), 1 / S)
+    T = .99 * nearest_stochastic(unthin(.999 * R + .001 / S, psi)) + .01 / S
+    counted = free_stretches(n, np.zeros(S))
+    value = climb_table(T, np.full(S, float(psi)), counted, slope_space(S, counted), tol, 2000)
+    few = (T * rows < .5) & (rows > 0)
+    return Profile(value, T, int(few.sum()))
+
+# %% ../nbs/05_psi.ipynb #7ba1bdcb
+def as_table(data: Any) -> np.ndarray:
+    "A table of observed transitions, from counts or from lists of states."
+    need = "lists of states, or an array of counts of shape (S, S)"
+    if isinstance(data, np.ndarray) and data.ndim == 2:
+        n = as_floats(data, "data")
+        if n.shape[0] != n.shape[1] or not len(n):
+            raise ValueError(f"data: has shape {n.shape}; expected {need}")
+        def countable(x): return not_negative(x) & (x < 1e15)
+        check_finite(n, "data", countable, "be a count, at least 0 and below 1e15")
+    else: n = count_pairs(data, need)
+    if not n.sum() > 0:
+        raise ValueError("data: no transition was observed; a list needs two states at least")
+    return np.ascontiguousarray(n)
+
+def count_pairs(data: Any, need: str) -> np.ndarray:
+    "Count the transitions of lists of states, which are numbered in their order."
+    if isinstance(data, str): raise ValueError(f"data: expected {need}, got {shown(data)}")
+    lists = list(data) if isinstance(data, Sequences) else as_items(data, "data", need)
+    lists = [as_array(x, "data", "a list of states for each sequence") for x in lists]
+    if not sum(x.size for x in lists): raise ValueError(f"data: is empty; expected {need}")
+    for i, x in enumerate(lists):
+        if x.ndim != 1: raise ValueError(f"data: sequence {i} is {shown(x)}; expected {need}")
+        if x.dtype.kind == "O" and any(isinstance(s, (list, tuple, dict, set)) for s in x):
+            raise ValueError(f"data: sequence {i} holds lists; a state is a number or a word")
+        if x.dtype.kind == "f" and not (x == np.floor(x)).all():
+            raise ValueError(f"data: sequence {i} has values that are no states; decode them first")
+    sizes = [len(x) for x in lists]
+    most = max(2, int(np.quantile(sizes, .05))) if sizes else 2 # see above: ends that are cut
+    lists = [x[:most] for x in lists]
+    values = np.concatenate([np.zeros(0, "U1"), *(x.astype(str) for x in lists)])
+    codes = np.unique(values, return_inverse=True)[1].ravel()
+    inside = np.ones(len(codes), bool)
+    begins = np.cumsum([len(x) for x in lists])
+    inside[begins[begins < len(codes)]] = False
+    S = int(codes.max(initial=0)) + 1
+    n = np.zeros((S, S))
+    np.add.at(n, (codes[:-1][inside[1:]], codes[1:][inside[1:]]), 1)
+    return n
+
+# %% ../nbs/05_psi.ipynb #3bb7aa27
+def drawn_psi(n: np.ndarray, prior: Prior, draws: int, key: np.uint64) -> np.ndarray: # `(draws,)`
+    "Draws of a constant `psi` given a table of observed transitions, `T` along with it."
+    S = len(n)
+    problem = pose([list(range(S))], emission=Categorical(np.eye(S)), n_steps=[np.nan],
+                   start=np.full(S, 1 / S), prior=prior)
+    theta = first_theta(problem, sweep_rng(key, 0, Stream.START))
+    theta = theta._replace(T=np.where(problem.allowed, theta.T, 0.), psi=np.full(S, .1))
+    counted, blank = free_stretches(n, np.zeros(S)), blank_target(problem)
+    log_rows, tuning, out = as_log_rows(problem, theta), None, np.empty(draws)
+    for sweep in range(2 * draws):
+        target = with_counts(blank, theta, counted, pile_up(S))
+        move = collapsed_update(log_rows, target, tuning, 32, key, sweep, sweep < draws)
+        log_rows, tuning = move.log_rows, move.tuning
+        rng = sweep_rng(key, sweep, Stream.PARAMETERS)
+        theta = from_log_rows(problem, theta, log_rows, rng)
+        if sweep >= draws: out[sweep - draws] = theta.psi[0]
+    return out
+
+# %% ../nbs/05_psi.ipynb #27a9394e
+def psi_bound(
+    data: Any, # Lists of states, or an `(S, S)` array that counts observed transitions
+    level: float = .95, # Share of data sets whose bound is at or above the truth
+    *,
+    prior: Prior | None = None, # A prior of `T`, for the quantile of a posterior in its place
+    draws: int = 1000, # Draws behind that quantile
+    seed: Seed = 0, # An int or a `Generator`, for them
+) -> float:
+    "The largest constant `psi` that observed transitions do not speak against."
+    level = as_number(level, "level")
+    if not 0 < level < 1:
+        raise ValueError(f"level: is {level}, but must lie strictly between 0 and 1")
+    n, draws, key = as_table(data), whole(draws, "draws", 1, 10**6), as_key(seed)
+    if prior is not None:
+        if not isinstance(prior, Prior):
+            raise ValueError(f"prior: expected a Prior or None, got {shown(prior)}")
+        return float(np.quantile(drawn_psi(n, prior, draws, key), level))
+    top = profile_psi(n, 0.).log_likelihood
+    def over(psi):
+        found = profile_psi(n, psi)
+        return 2 * (top - found.log_likelihood) - chdtri(found.zeros + 1, 1 - level)
+    grid = 1 - np.r_[np.linspace(1, .05, 20), .02, .01]
+    some = next(k for k in range(len(grid) - 1, -1, -1) if over(grid[k]) <= 0)
+    if some == len(grid) - 1: return 1.
+    low, high = grid[some:some + 2]
+    for _ in range(9): # to a ten-thousandth
+        middle = (low + high) / 2
+        if over(middle) <= 0: low = middle
+        else: high = middle
+    return float(low)
+
+# %% ../nbs/05_psi.ipynb #59d31b61
+def say_bound(problem: Problem) -> str:
+    "How large a constant `psi` may be, for a sentence; nothing if states are not seen."
+    family = problem.family
+    table = None if family.learned else getattr(family.emission(np.zeros(0)), "probs", None)
+    if table is None or not np.array_equal(table, np.eye(len(table))): return ""
+    lists = [x[x >= 0] for x in problem.sequences]
+    if max(map(len, lists)) < 2: return ""
+    bound = psi_bound(lists)
+    if bound == 1: return "" # the data speak against nothing
+    return f"; one psi for all states would be at most {bound:.2g} (psi_bound, 95%)"

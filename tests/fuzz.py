@@ -294,6 +294,7 @@ def transform_functions():
         Target("limits.amplification", limits.amplification, dict(T=T, psi=.5)),
         Target("limits.predicted_draws", limits.predicted_draws, dict(T=T, psi=.5, n_steps=5, known="lengths", drawn="everything")),
         Target("gaps.gap_law", gaps.gap_law, dict(T=T, psi=.5, max_gap=3)),
+        Target("psi_bound", hm.psi_bound, dict(data=[[0, 1, 0], [1, 0, 0]], level=.9, prior=None, draws=3, seed=1)),
         Target("identifiability", hm.identifiability, dict(
             R=R, psi_known=[.5, nan], impossible=None, constant=False, lengths=False, tol=1e-9, exact=False)),
     ]
@@ -306,17 +307,22 @@ def fits():
     shared = GIVEN | OPEN | thinned
     return [
         Target("fit_known", hm.fit_known, dict(sequences=LISTS, positions=places, n_steps=STEPS, psi=.4, variant="collapsed",
-                                                  leaps=2) | shared),
+                                                  leaps=2, omission=None) | shared),
         Target("fit_naive", hm.fit_naive, dict(sequences=LISTS) | shared),
         Target("fit_random", hm.fit_random, dict(sequences=LISTS, n_steps=STEPS) | GIVEN | dict(checkpoint=None)),
         Target("fit_analytic", hm.fit_analytic, dict(sequences=LISTS, psi=.4, start=None) | GIVEN),
         Target("fit_matching", hm.fit_matching, dict(sequences=LISTS, n_steps=STEPS, psi=.4, placement="exact", inner=1,
-                                                        variant="collapsed", leaps=2) | shared),
-        Target("fit_gaps", hm.fit_gaps, dict(sequences=LISTS, psi=.4, variant="collapsed", leaps=2, max_gap=5) | shared),
+                                                        variant="collapsed", leaps=2, omission=None) | shared),
+        Target("fit_gaps", hm.fit_gaps, dict(sequences=LISTS, psi=.4, variant="collapsed", leaps=2, max_gap=5,
+                                                omission=None) | shared),
+        Target("fit_omission", hm.fit_omission, dict(
+            sequences=LISTS, omission=hm.MarkovOmission(.5, nan), psi=None, n_steps=STEPS, positions=None, earliest=None,
+            latest=None, labels=None, names=None, leaps=2) | shared),
         Target("fit_gaps, paper", hm.fit_gaps, dict(sequences=LISTS, psi=.4, variant="paper", max_gap=5) | GIVEN, only=("max_gap",)),
         Target("fit_em", hm.fit_em, dict(
             sequences=LISTS, psi=.4, n_steps=None, emission=MODEL.emission, restarts=0, tol=1e-2, max_iter=3, seed=1,
-            progress=False, errors=False, positions=None, earliest=None, latest=None, labels=None, weights=None, names=None) | OPEN),
+            progress=False, errors=False, positions=None, earliest=None, latest=None, labels=None, weights=None, names=None,
+            omission=None) | OPEN),
         Target("fit_em, learned", hm.fit_em, dict(sequences=LISTS, psi=.4, emission="gaussian", n_states=2, max_iter=3, seed=1),
                only=("sequences", "emission", "n_states")),
         Target("fit", hm.fit, dict(

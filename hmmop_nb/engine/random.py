@@ -41,6 +41,8 @@ class Stream(IntEnum):
     TAILS = 26 # hidden states after the last time stamp of a list
     LENGTHS = 27 # lengths of walks that are not known
     AUXILIARY = 28 # what emissions draw of their own: missing coordinates, kinds, scales
+    GAP_LENGTHS = 40 # gaps of lists without any place, by counts
+    QUALITIES = 41 # omission probability of each sequence
 
 # %% ../../nbs/engine/random.ipynb #3b22a80c
 _M0, _M1, _W0, _W1 = (np.uint64(c) for c in (0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85))
