@@ -62,11 +62,18 @@ class Notebook(pytest.File):
 
     def setup(self):
         from execnb.shell import CaptureShell
+        from hmmop_nb.engine import emissions
+        # pages register classes of their own under the package's names; the next page finds the package's again
+        self.registers = [(register, dict(register)) for register in vars(emissions).values()
+                          if type(register) is dict and register is not vars(emissions).get("__builtins__")]
         self.home = os.getcwd()
         os.chdir(self.path.parent)
         self.shell, self.broken = CaptureShell(self.path), None
 
     def teardown(self):
+        for register, held in self.registers:
+            register.clear()
+            register.update(held)
         os.chdir(self.home)
         self.shell = None
 

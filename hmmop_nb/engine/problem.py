@@ -299,6 +299,7 @@ def is_partial(told: Any) -> bool:
     if told is None or isinstance(told, (str, Sequences)) or not np.iterable(told):
         values = told.values if isinstance(told, Sequences) else told
         return isinstance(values, (np.ndarray, float)) and bool(np.isnan(values).any())
+    if type(told) is np.ndarray and told.dtype.kind in "fiu": return bool(np.isnan(told).any())
     return any(part is None or is_gap(part) for part in told)
 
 def is_gap(part: Any) -> bool:
