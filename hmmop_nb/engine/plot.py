@@ -264,6 +264,10 @@ def plot_placement(
     shares, prob = as_shares(shares, "shares"), as_number(prob, "prob")
     if not 0 < prob < 1: raise ValueError(f"prob: expected a number between 0 and 1, got {prob:g}")
     K, N = shares.shape
+    if positions is not None:
+        positions = as_wholes(positions, "positions", most=N - 1)
+        if len(positions) != K:
+            raise ValueError(f"positions: {len(positions)} of them for {K} observations")
     ax = plt.subplots(figsize=(4.8, 3))[1] if ax is None else able(ax, "ax", "fill_between", AXES)
     below, k = np.cumsum(shares, 1), np.arange(K)
     low, high = (below > (1 - prob) / 2).argmax(1), (below > (1 + prob) / 2 - 1e-12).argmax(1)
@@ -271,9 +275,6 @@ def plot_placement(
     ax.fill_between(k, low, high, color=color, alpha=.3, lw=0, label=f"{prob:.0%} of the posterior")
     ax.plot(k, shares @ np.arange(N), color=METHOD_COLORS["Exact Matching"], lw=1, label="mean")
     if positions is not None:
-        positions = as_wholes(positions, "positions", most=N - 1)
-        if len(positions) != K:
-            raise ValueError(f"positions: {len(positions)} of them for {K} observations")
         ax.plot(k, positions, ".", color="black", ms=4, label="places")
     ax.set(xlabel="observation", ylabel="step", ylim=(-.5, N - .5))
     ax.legend(loc="upper left", fontsize=8)
