@@ -17,7 +17,7 @@ from .problem import Problem, Theta, log_alpha_prior, slice_step
 from .random import Stream, sweep_rng
 from hmmop_nb.engine.stretches import (
     Pile, Slopes, Stretches, add_pile, add_slopes, clear_slopes, free_stretches, from_pile,
-    log_totals, pile_up, slope_space, surrogate_totals
+    lacking_slopes, log_totals, pile_up, slope_space, surrogate_totals
 )
 
 # %% auto #0
@@ -35,6 +35,7 @@ class Target(NamedTuple):
     more: Pile # The same for further groups of sequences, whose `psi` is known
     sparse: bool = False # Whether the concentration of `T` is learned, and may become small
     shared: bool = False # Whether the learned `psi` is one for all: the first logit
+    lean: np.ndarray = np.zeros((0, 0)) # `(S + 2, S)` slopes in `T`, start, `psi` to add; or none
 
 # %% ../../nbs/engine/hamiltonian.ipynb #38087ec8
 TOTAL_SD = .1
@@ -100,6 +101,20 @@ def fill_point(z, target, space):
     for j in range(S): P[S, j] = P[S, j] if learned > 0 else target.start[j]
 
 # %% ../../nbs/engine/hamiltonian.ipynb #d0577c44
+@njit(cache=True, error_model="numpy", inline="always")
+def add_lean(lean, space):
+    "Add constant slopes in `T`, the start and `psi`; what they add to the log density."
+    S, total, slopes = len(space.psi), 0., space.slopes
+    if len(lean) == 0: return total
+    for j in range(S):
+        for i in range(S):
+            slopes.T[i, j] += lean[i, j]
+            total += lean[i, j] * space.P[i, j]
+        slopes.start[j] += lean[S, j]
+        slopes.psi[j] += lean[S + 1, j]
+        total += lean[S, j] * space.P[S, j] + lean[S + 1, j] * space.psi[j]
+    return total
+
 @njit(cache=True, error_model="numpy")
 def fill_density(z, target, space, logs):
     "Fill in the gradient; the log density and the log-likelihood, if `logs` are wanted."
@@ -110,7 +125,7 @@ def fill_density(z, target, space, logs):
     clear_slopes(slopes)
     loglik = add_slopes(P, P[S], psi, target.stretches, slopes, logs)
     loglik += add_pile(P, target.more, slopes, logs)
-    density = loglik
+    density = loglik + add_lean(target.lean, space)
     for i in range(S):
         C[S, i] = P[S, i] * slopes.start[i]
         for j in range(S): C[i, j] = P[i, j] * slopes.T[i, j]
@@ -199,6 +214,7 @@ class Metric(NamedTuple):
     "Units in which a trajectory is followed."
     scale: np.ndarray # One for each coordinate, 0 for what has none
     root: np.ndarray # A root of the inverse mass matrix; no rows: the scales are all there is
+    reach: int = 1 # How many half turns a trajectory may have, with a root
 
 def hmc_move(
     z: np.ndarray, # Coordinates
@@ -211,12 +227,13 @@ def hmc_move(
     "One Hamiltonian move of the coordinates."
     xi = rng.standard_normal(z.shape)
     decide, longer, fewer = rng.random(3)
-    if len(metric.root): leaps = min(leaps, int(np.ceil(np.pi / step)))
+    scale, root, reach = metric
+    if len(root): leaps = min(reach * leaps, int(np.ceil(reach * np.pi / step)))
     step *= .9 + .2 * longer
-    leaps -= int(fewer * (leaps // 2 + 1))
+    leaps -= int(fewer * (leaps - (leaps - 1) // (2 * reach)))
     space, new = space_for(z, target), z.copy()
     before, old_likelihood = fill_density(z, target, space, True)
-    after, likelihood, lost = leapfrog(new, xi, target, step, *metric, leaps, space)
+    after, likelihood, lost = leapfrog(new, xi, target, step, scale, root, leaps, space)
     gain = after + lost - before
     if not gain > -np.inf: gain = -np.inf # nan, when the trajectory has left all bounds
     accept = math.exp(min(gain, 0.))
@@ -236,9 +253,14 @@ class Tuning(NamedTuple):
     root: np.ndarray # A root of the whole inverse mass matrix; no rows if there is none
     mean: np.ndarray # Running mean of the coordinates in this window
     m2: np.ndarray # Running sum of their squared deviations
+    jumps: np.ndarray = np.zeros((0, 0)) # Running sum of squares of what a sweep changes
+    last: np.ndarray = np.zeros((0, 0)) # Coordinates after the last sweep
+    reach: int = 1 # Of trajectories
+    lean: np.ndarray = np.zeros((0, 0)) # What the surrogate lacks, as `Target.lean`
 
     @property
-    def metric(self) -> Metric: return Metric(np.sqrt(self.inverse_mass), self.root)
+    def metric(self) -> Metric:
+        return Metric(np.sqrt(self.inverse_mass), self.root, self.reach)
 
 # %% ../../nbs/engine/hamiltonian.ipynb #9cb70216
 FIRST_SEARCH = 2**32 # added to the number of the sweep; more sweeps than any run has
@@ -258,6 +280,17 @@ def expected_scales(z, target):
     return np.vstack([scales, np.where(a > 0, 1 / np.where(a > 0, weight, 1.), 0.)])
 
 # %% ../../nbs/engine/hamiltonian.ipynb #40f40f15
+SLOW, FARTHEST, LONG = .2, 8, 80
+
+def next_reach(tuning, jumps, m2):
+    "How far trajectories reach in the next window."
+    if tuning.window < LONG or not len(tuning.root): return tuning.reach
+    moved = m2 > 0
+    fresh = (jumps[moved] / (2 * m2[moved])).min(initial=1.)
+    if fresh < SLOW: return min(2 * tuning.reach, FARTHEST)
+    return max(tuning.reach // 2, 1) if fresh > 3 * SLOW else tuning.reach
+
+# %% ../../nbs/engine/hamiltonian.ipynb #605ac56f
 def adapt(
     tuning: Tuning, # As it was
     z: np.ndarray, # Coordinates after the sweep
@@ -271,13 +304,15 @@ def adapt(
     log_step_avg = tuning.log_step_avg + k**-.75 * (log_step - tuning.log_step_avg)
     mean = tuning.mean + (z - tuning.mean) / k
     m2 = tuning.m2 + (z - tuning.mean) * (z - mean)
+    jumps = tuning.jumps + (z - tuning.last)**2 if k > 1 else np.zeros(z.shape)
     if k < tuning.window:
         return tuning._replace(log_step=log_step, log_step_avg=log_step_avg, avg_error=avg_error,
-                               count=k, mean=mean, m2=m2)
+                               count=k, mean=mean, m2=m2, jumps=jumps, last=z)
     variance = (m2 / (k - 1) * k + 5e-3) / (k + 5)
     inverse_mass = np.where(tuning.inverse_mass > 0, variance, 0.)
     return Tuning(log_step_avg, log_step_avg, log_step_avg + np.log(2), 0., 0, 2 * tuning.window,
-                  inverse_mass, tuning.root, mean, np.zeros(z.shape))
+                  inverse_mass, tuning.root, mean, np.zeros(z.shape), jumps, z,
+                  next_reach(tuning, jumps, m2), tuning.lean)
 
 # %% ../../nbs/engine/hamiltonian.ipynb #ff5627fa
 MOST_COORDINATES = 1000
@@ -388,11 +423,54 @@ def surrogate_error(z, target):
         error -= surrogate_totals(*point, counted, space.slopes)
     return error
 
+def leaning(z, target):
+    "What the lean of a target adds to the log density, at a point."
+    space = space_for(z, target)
+    fill_point(z, target, space)
+    return float(add_lean(target.lean, space))
+
 def groups_of(pile):
     "Omission probabilities and stretches of each group."
     return [(psi, from_pile(pile, g)) for g, psi in enumerate(pile.psi)]
 
 # %% ../../nbs/engine/hamiltonian.ipynb #c6635d4e
+EARLY = 40 # windows up to this length are not corrected
+LEAN_EVERY = 5 # sweeps of warm-up between two looks at what the surrogate lacks
+
+def is_tied(target):
+    "Whether the surrogate stands for anything."
+    return len(target.stretches.totals) + len(target.more.totals) > 0
+
+def what_lacks(z, target):
+    "Slopes of `surrogate_error` in `T`, the start and the `psi` of the point, `(S + 2, S)`."
+    space, S = space_for(z, target), len(target.psi)
+    fill_point(z, target, space)
+    T, start = space.P[:S].copy(), space.P[S].copy()
+    lacks = np.zeros((S + 2, S))
+    if len(target.stretches.totals):
+        lacks += lacking_slopes(T, start, space.psi.copy(), target.stretches)
+    for psi, counted in groups_of(target.more):
+        if len(counted.totals): lacks[:S + 1] += lacking_slopes(T, start, psi, counted)[:S + 1]
+    return lacks
+
+def lean_more(tuning, z, target):
+    "Tuning whose lean has one more point in its mean."
+    lacks, k = what_lacks(z, target), (tuning.window // 2 + tuning.count + 1) // LEAN_EVERY
+    if not np.isfinite(lacks).all(): return tuning
+    if len(tuning.lean): lacks = tuning.lean + (lacks - tuning.lean) / k
+    return tuning._replace(lean=lacks)
+
+
+def warm_up(tuning, z, target, accept, leaps, key, sweep):
+    "Tuning after a sweep of warm-up: its lean, its step, and at the end of a window its metric."
+    if is_tied(target) and tuning.count % LEAN_EVERY == LEAN_EVERY - 1:
+        tuning = lean_more(tuning, z, target)
+        target = target._replace(lean=tuning.lean)
+    tuning = adapt(tuning, z, accept, .9 if len(tuning.root) else .8)
+    if tuning.count: return tuning
+    return change_metric(tuning, z, target, leaps, key, sweep)
+
+# %% ../../nbs/engine/hamiltonian.ipynb #b8a16725
 class Update(NamedTuple):
     "What came out of an update."
     log_rows: np.ndarray # As before
@@ -419,18 +497,19 @@ def collapsed_update(
     rng = sweep_rng(key, sweep, Stream.HAMILTONIAN)
     z = coordinates(log_rows, TOTAL_SD * rng.standard_normal((rows, 1)), target)
     if tuning is None: tuning = first_tuning(z, target, key, sweep)
+    target = target._replace(lean=tuning.lean)
     step = float(np.exp(tuning.log_step if warm else tuning.log_step_avg))
     move = hmc_move(z, target, step, tuning.metric, leaps, rng)
     new, corrected, gain = move.z, 1., move.log_likelihood - move.before
-    if new is not z and len(target.stretches.totals) + len(target.more.totals):
+    if new is not z and is_tied(target):
         if np.isnan(error): error = surrogate_error(z, target)
         better = surrogate_error(new, target)
-        corrected = math.exp(min(better - error, 0.)) if better > -np.inf else 0.
-        if rng.random() < corrected: gain, error = gain + better - error, better
+        change = better - error - (leaning(new, target) - leaning(z, target))
+        corrected = math.exp(min(change, 0.)) if better > -np.inf else 0.
+        early = warm and tuning.window <= EARLY and better > -np.inf
+        if rng.random() < corrected or early: gain, error = gain + better - error, better
         else: new, gain = z, 0.
-    if warm:
-        tuning = adapt(tuning, new, move.accept, .9 if len(tuning.root) else .8)
-        if not tuning.count: tuning = change_metric(tuning, new, target, leaps, key, sweep)
+    if warm: tuning = warm_up(tuning, new, target, move.accept, leaps, key, sweep)
     if new is not z: log_rows = np.vstack([log_probabilities(new, target), new[rows:]])
     return Update(log_rows, tuning, move.accept, move.divergent, step, corrected, gain, error)
 

@@ -6,7 +6,6 @@
 #| code-fold: true
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ __all__ = ['FREE', 'TIED', 'KINDS', 'INNER', 'Plan', 'plan_stretches', 'Stretche
            'TiedStretches', 'of_kind', 'count_stretches', 'free_stretches', 'Pile', 'NoPile', 'deep_stack', 'pile_up',
            'from_pile', 'ObservedChain', 'fill_chain', 'observed_chain', 'Slopes', 'slope_space', 'add_slopes',
            'clear_slopes', 'fill_slopes', 'add_pile', 'stretch_laws', 'log_totals', 'surrogate_totals',
-           'stretch_log_likelihood', 'add_stretches']
+           'lacking_slopes', 'stretch_log_likelihood', 'add_stretches']
 
 # %% ../../nbs/engine/stretches.ipynb #0d5df0c9
 FREE, TIED = -1, -2 # a stretch that is not fixed
@@ -522,7 +521,8 @@ def slopes_where_known(T, start, psi, counted, slopes):
     return total
 
 # %% ../../nbs/engine/stretches.ipynb #04219b7a
-SPARE = .25 # variance that a total is given besides, where it is taken to be normal
+SPARE = .25 # variance that totals of some size are given besides
+BEND = .1 # how sharply the surrogate turns from one kind of law to the other
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, **INNER)
 def fill_moments(w, w1, w2, at, table):
@@ -548,30 +548,23 @@ def slopes_of_moments(n, w, w1, w2, at, table, dw, dw1, dw2):
 
 # %% ../../nbs/engine/stretches.ipynb #55c261c9
 @njit(cache=True, error_model="numpy", **INNER)
-def digamma(x):
-    "Slope of the logarithm of the gamma function, for positive numbers."
-    below = 0.
-    while x < 8:
-        below += 1 / x
-        x += 1
-    y = 1 / (x * x)
-    series = y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y / 132))))
-    return np.log(x) - .5 / x - series - below
-
-@njit(cache=True, error_model="numpy", **INNER)
 def weigh_total(M, m, v):
     "Log density of one total under the surrogate, and its slopes in mean and variance."
-    if v < 1.02 * m + 1e-3:
-        v += SPARE
-        g = (M - m) / v
-        return -.5 * (g * g * v + np.log(2 * np.pi * v)), g, .5 * (g * g - 1 / v)
-    over, p = v - m, m / v
-    k = m * m / over
-    value = math.lgamma(M + k) - math.lgamma(k) - math.lgamma(M + 1)
-    value += k * np.log(p) + M * np.log(over / v)
-    dk, dp = digamma(M + k) - digamma(k) + np.log(p), k / p - M * v / over
-    g = dk * m * (2 * v - m) / (over * over) + dp / v
-    return value, g, -(dk * m * m / (over * over) + dp * m / (v * v))
+    size, m = 1 + m * m, m + 1e-9
+    phi = (v + SPARE * (1 - 1 / size)) / m
+    bend = np.sqrt((phi - 1)**2 + BEND**2)
+    h, dh = .5 * (phi - 1 + bend), .5 * (1 + (phi - 1) / bend)
+    c, theta = h / m, phi / (1 + h)
+    ahead = np.log((1 + c * M) / (1 + h))
+    E = -(M + 1 / c) * ahead
+    if M > 0: E += M * np.log(M / m)
+    value = -.5 * np.log(2 * np.pi * theta * (M + 1 / 6) * (1 + c * M)) - E / theta
+    in_c = -.5 * M / (1 + c * M) - (ahead / c - (M - m) / (1 + h)) / (c * theta)
+    in_theta = (E / theta - .5) / theta
+    in_phi = in_theta * (1 - phi * dh / (1 + h)) / (1 + h) + in_c * dh / m
+    in_v = in_phi / m
+    in_m = (M - m) / (theta * m * (1 + h)) - in_c * c / m - phi * in_v
+    return value, in_m + in_v * SPARE * 2 * m / size**2, in_v
 
 # %% ../../nbs/engine/stretches.ipynb #582aa18c
 @njit(cache=True, error_model="numpy", fastmath=FAST, **INNER)
@@ -945,6 +938,95 @@ def surrogate_totals(
     fill_chain(T, start, psi, slopes.chain, slopes.room[0])
     fill_ties(start, psi, slopes)
     return weigh_totals(counted, slopes.table)
+
+# %% ../../nbs/engine/stretches.ipynb #7715d915
+@njit(cache=True, error_model="numpy", fastmath={"contract"}, nogil=True)
+def share_circle(codes, runs, totals, real, imag, L, wr, wi):
+    "Add up, by kind of stretch and point of the circle, how totals depend on its ratio there."
+    points = real.shape[1]
+    a, b, cos, sin = np.empty(points), np.empty(points), np.empty(L), np.empty(L)
+    for l in range(L): cos[l], sin[l] = np.cos(2 * np.pi * l / L), np.sin(2 * np.pi * l / L)
+    for r in range(len(totals)):
+        a[:], b[:] = 1., 0.
+        for k in range(runs[r], runs[r + 1]):
+            x, y = real[codes[k]], imag[codes[k]]
+            for l in range(points):
+                c = a[l] * x[l] - b[l] * y[l]
+                b[l] = a[l] * y[l] + b[l] * x[l]
+                a[l] = c
+        total, M = 0., np.int64(totals[r])
+        for l in range(points):
+            at = (l * M) % L
+            both = 1. if l == 0 or 2 * l == L else 2. # a point and its mirror image
+            c = both * (a[l] * cos[at] + b[l] * sin[at])
+            b[l] = both * (b[l] * cos[at] - a[l] * sin[at])
+            a[l] = c
+            total += c
+        if not total > L * FAR: continue # digits are lost; the run has no say
+        for k in range(runs[r], runs[r + 1]):
+            x, y = wr[codes[k]], wi[codes[k]]
+            for l in range(points):
+                x[l] += a[l] / total
+                y[l] += b[l] / total
+
+# %% ../../nbs/engine/stretches.ipynb #5135aa3f
+def back_from_laws(T, start, psi, z, weights):
+    "Real parts of the slopes of weighted sums of generating functions at points `z`."
+    S, keep = len(psi), 1 - psi
+    inside, z = weights[:, :S * S].reshape(-1, S, S), z[:, None]
+    first, last = weights[:, S * S:-S], weights[:, -S:]
+    U = np.linalg.inv(np.eye(S) - z[..., None] * (T * psi))
+    V = U @ T
+    ends = (start * psi)[:, None] * (keep * first)[:, None] + last[:, :, None] * psi
+    dV = inside * keep + z[..., None] * ends
+    later = ((V * keep) @ first[:, :, None])[..., 0]
+    after = np.eye(S) + z[..., None] * psi[:, None] * V
+    dT = U.transpose(0, 2, 1) @ dV @ after.transpose(0, 2, 1)
+    dstart = keep * first + z * psi * later
+    dpsi = z * ((V.transpose(0, 2, 1) @ dV) * V).sum(2) - (V * inside).sum(1)
+    dpsi += start * (z * later - first) - z * ((start * psi) @ V) * first
+    dpsi += z * (V * last[:, :, None]).sum(1)
+    return np.vstack([dT.real.sum(0), dstart.real.sum(0), dpsi.real.sum(0)])
+
+def slopes_of_totals(T, start, psi, counted):
+    "Slopes of the sum of `log_totals`, `(S + 2, S)`: in `T`, in the start, in `psi`."
+    tilt = find_tilt(T, start, psi, counted)
+    L = int(2 * np.ceil(9.6 * tilt.sd.max())) + 8
+    z = tilt.r * np.exp(2j * np.pi * np.arange(L // 2 + 1) / L)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.exp(-tilt.logs)
+        values = generating(T, start, psi, z) * scale
+        real, imag = np.ascontiguousarray(values.real.T), np.ascontiguousarray(values.imag.T)
+        wr, wi = np.zeros(real.shape), np.zeros(real.shape)
+        share_circle(counted.codes, counted.runs, counted.totals, real, imag, L, wr, wi)
+        weights = (wr + 1j * wi).T / values * scale
+        number = np.bincount(counted.codes, minlength=len(scale))
+        free = number / np.exp(tilted_moments(T, start, psi, 1.)[0])
+    tied = np.where(number > 0, weights, 0.)
+    free = np.where(number > 0, free, 0.)[None]
+    return (back_from_laws(T, start, psi, z, tied)
+            - back_from_laws(T, start, psi, np.ones(1), free))
+
+# %% ../../nbs/engine/stretches.ipynb #e2bbc794
+def lacking_slopes(
+    T: np.ndarray, # Latent transition matrix `(S, S)`
+    start: np.ndarray, # Law of the first latent state `(S,)`
+    psi: np.ndarray, # Omission probabilities `(S,)`
+    counted: Stretches, # From `count_stretches`, with tied runs
+) -> np.ndarray: # `(S + 2, S)`: in `T`, in the start, in `psi`
+    "Slopes of `log_totals` minus `surrogate_totals`."
+    S, V = len(psi), observed_chain(T, start, psi).V
+    ends = np.zeros((1, S * S + 2 * S))
+    ends[0, -S:] = counted.last / (1 + V @ psi) # pieces after the last, which count if tied only
+    lacking = slopes_of_totals(T, start, psi, counted)
+    lacking += back_from_laws(T, start, psi, np.ones(1), ends)
+    loose = of_kind(counted._replace(codes=counted.codes[:0], runs=counted.runs[:1],
+                                     totals=counted.totals[:0]))
+    for sign, each in ((-1, counted), (1, loose)): # what is left is due to the totals
+        space = slope_space(S, each)
+        fill_slopes(T, start, psi, each, space, False)
+        lacking += sign * np.vstack([space.T, space.start, space.psi])
+    return lacking
 
 # %% ../../nbs/engine/stretches.ipynb #c4d556af
 def stretch_log_likelihood(
