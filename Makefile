@@ -18,7 +18,7 @@ demo: $(VENV)/numeric.ready ## reconstruct a chain from data with unknown gaps; 
 	@PYTHONPATH=. $(BIN)/python tools/demo.py
 
 test: $(VENV)/dev.ready $(NPM)/tried ## run every notebook cell and the repository's checks
-	@$(BIN)/python -m pytest nbs tests -q -n 2 --dist loadfile -p no:cacheprovider
+	@$(BIN)/python -m pytest nbs tests -q -n 2 --dist loadfile --no-loadscope-reorder -p no:cacheprovider
 
 pythons: ## install the wheel under every supported Python that is here, and use it (HMMOP_PYTHONS names more places to look in)
 	@$(PYTHON) tools/pythons.py $(ARGS)

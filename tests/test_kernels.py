@@ -1,4 +1,5 @@
 """Compiled kernels are kept where that is possible, and nothing is lost where it is not."""
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -86,3 +87,41 @@ def test_damaged_cache(tmp_path):
     assert not use([sys.executable], ROOT, NUMBA_CACHE_DIR=str(tmp_path))
     check = USE + "hits = [k.stats.cache_hits for k in (hm.model.walk_share, hm.model.markov_share)]\nassert all(hits), hits\n"
     use([sys.executable], ROOT, check, NUMBA_CACHE_DIR=str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def pages():
+    "What runs the pages as tests."
+    spec = importlib.util.spec_from_file_location("run_pages", ROOT / "nbs" / "conftest.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def page(name):
+    from nbdev.frontmatter import FrontmatterProc
+    from nbdev.process import NBProcessor
+    return NBProcessor(ROOT / "nbs" / name, procs=FrontmatterProc, process=True).nb
+
+
+def test_a_page_is_checked_with_the_kernels_of_its_module(pages):
+    from hmmop_nb.engine import messages
+    shared = pages.module_kernels(page("engine/messages.ipynb"))
+    assert shared["draw_blocks"] is messages.draw_blocks and shared["Layout"] is messages.Layout
+    assert "draw_paths" not in shared, "what is not compiled is the page's own"
+
+
+@pytest.mark.parametrize("before, after", [("total[l] += out[s, l]", "total[l] -= out[s, l]"), ("LANES = 64", "LANES = 32")])
+def test_a_page_that_says_something_else_shares_nothing(pages, before, after):
+    nb = page("engine/messages.ipynb")
+    cell, = (cell for cell in nb.cells if cell.cell_type == "code" and before in cell.source)
+    cell.source = cell.source.replace(before, after)
+    assert pages.module_kernels(nb) == {}
+
+
+def test_cells_are_cut_after_their_kernels(pages):
+    cell = "a = 1\n@njit\ndef f(x): return x\n\nb = f\ndef g(): pass\n"
+    cut = list(pages.pieces(cell, {"f": None, "h": None}))
+    assert [name for _, name in cut] == ["f", None] and "".join(text for text, _ in cut) == cell
+    assert cut[0][0].endswith("def f(x): return x\n")
+    assert list(pages.pieces(cell, {})) == [(cell, None)]
