@@ -28,10 +28,10 @@ __all__ = ['PIECE', 'SIZE', 'SHARE', 'RUNS', 'KNOWN', 'as_column', 'Stamp', 'sta
            'parquet_pieces', 'find_files', 'Look', 'is_words', 'is_gone', 'Mark', 'mark_column', 'Columns',
            'refuse_row', 'look_at', 'Contents', 'join_marks', 'join_looks', 'refuse_twice', 'cut', 'spread', 'Ticket',
            'Load', 'row_name', 'read_rows', 'one_each', 'known_columns', 'as_codes', 'load', 'rebind', 'place_error',
-           'run_block', 'same', 'run_far', 'look_far', 'size_far', 'Blocks', 'of_some', 'settle_told',
+           'run_block', 'same', 'run_far', 'look_far', 'size_far', 'Blocks', 'is_each', 'of_some', 'settle_told',
            'telling_entries', 'bring', 'is_lazy', 'join_loads', 'look_at_all', 'is_dask', 'is_far', 'usual',
            'value_columns', 'from_memory', 'from_array', 'FromBag', 'from_dask', 'rows_far', 'check_client',
-           'in_blocks']
+           'in_blocks', 'write_block']
 
 # %% ../../nbs/engine/scale.ipynb #6acca4fc
 def as_column(
@@ -169,7 +169,7 @@ class Look(NamedTuple):
     ends: tuple # First and last entry of the column to sort by
     in_order: bool # Whether it never falls within a sequence
     marks: list # For each column: rows of its lowest, highest, first missing and first known entry
-    words: list | None # Words that occur, if values are words
+    words: dict | None # Words that occur and the first row of each, if values are words
 
 def is_words(column: np.ndarray) -> bool: return column.dtype.kind in "OUS"
 
@@ -243,7 +243,8 @@ def look_at(
             if len(columns.value) > 1:
                 refuse_row(piece, 0, f"column {name!r} has text such as {shown(column[0])}; rows "
                            "of several values are numbers")
-            words = sorted(set(column[~gone].tolist()), key=str)
+            found, first = np.unique(column[~gone].astype(str), return_index=True)
+            words = dict(zip(found.tolist(), np.flatnonzero(~gone)[first].tolist()))
         elif column.dtype.kind not in "biuf":
             refuse_row(piece, 0, f"column {name!r} is {column.dtype}; give numbers or words")
         elif column.dtype.kind == "f" and np.isinf(column).any():
@@ -309,7 +310,11 @@ def join_looks(
         refuse_row(pieces[odd], 0, "values are words here and numbers elsewhere; make them one")
     words = None
     if looks[0].words is not None:
-        words = sorted(set().union(*(look.words for look in looks)), key=str)
+        rows: dict[str, int] = {}
+        for look, begin in zip(looks, bounds.tolist()):
+            for word, row in look.words.items(): rows.setdefault(word, begin + row)
+        words = sorted(rows)
+        if words: marks[0] = marks[0]._replace(low_row=rows[words[0]], high_row=rows[words[-1]])
     in_order = all(look.in_order for look in looks)
     if offsets is not None: return Contents(offsets, in_order, marks, words)
     begins, names = [], []
@@ -394,7 +399,7 @@ class Load(NamedTuple):
     sequences: Sequences # Observations
     known: dict # As methods take it: `n_steps`, `positions`, `earliest`, `latest`, `labels`, …
     first: int # Number of the first sequence in the whole data
-    names: np.ndarray | None = None # Names of the sequences, if asked for
+    names: np.ndarray | None = None # Names of those that are not empty, if asked for
 
 def row_name(ticket: Ticket, row: int) -> str:
     "A row of a block, in words."
@@ -460,7 +465,7 @@ def load(ticket: Ticket) -> Load:
     names = None
     if ticket.named:
         begins = offsets[:-1][np.diff(offsets) > 0]
-        names = np.arange(ticket.first, ticket.first + len(offsets) - 1)
+        names = ticket.first + np.flatnonzero(np.diff(offsets))
         if ticket.columns.sequence is not None: names = data.pop(ticket.columns.sequence)[begins]
     if ticket.sort:
         owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -665,6 +670,18 @@ class Blocks:
         "The same data with a number taken away from all values."
         return replace(self, centre=self.centre + centre, kept={})
 
+    def with_words(self, words: list | None) -> Blocks:
+        "The same data with words numbered as a model knows them."
+        strange = [word for word in self.contents.words if word not in (words or [])]
+        if strange:
+            raise ValueError(f"sequences: {strange[0]!r} is not one of the {len(words or [])} "
+                             "labels seen when fitting; give it as missing, or fit again with it")
+        return replace(self, contents=self.contents._replace(words=list(words)), kept={})
+
+    def knows(self, name: str) -> Any:
+        "What is known, as it was told: a column, a number, or one entry per sequence."
+        return self.columns.more.get(name, self.told.get(name))
+
     def look(self) -> Contents:
         "Look at all pieces, here or on the cluster."
         offsets = None if self.columns.sequence is not None else self.offsets
@@ -686,13 +703,17 @@ class Blocks:
 # %% ../../nbs/engine/scale.ipynb #3e6ea047
 KNOWN = "n_steps", "positions", "earliest", "latest", "labels", "weights"
 
+def is_each(told: Any) -> bool:
+    "Whether something is told for each sequence, not one thing for all."
+    return isinstance(told, (Sequences, list, tuple)) or getattr(told, "ndim", 0) > 0
+
 def of_some(
     told: Any, # For all sequences, or a number for all
     first: int, # The first that is wanted
     last: int, # The last, plus one
 ) -> Any:
     "What is known of some of the sequences."
-    if told is None or np.ndim(told) == 0 and not isinstance(told, Sequences): return told
+    if not is_each(told): return told
     if not isinstance(told, Sequences): return told[first:last]
     a, z = told.offsets[first], told.offsets[last]
     return Sequences(told.values[a:z], told.offsets[first:last + 1] - a, missing=True)
@@ -711,16 +732,15 @@ def settle_told(
                                  "not have; give lengths, or psi")
             columns[name] = x
             continue
-        if np.ndim(x) or isinstance(x, (Sequences, list, tuple)):
-            if data is not None and len(x) != data.n_sequences:
-                raise ValueError(f"{name}: {len(x)} entries for {data.n_sequences} sequences; pass "
-                                 "one for each, or the name of a column")
+        if is_each(x) and data is not None and len(x) != data.n_sequences:
+            raise ValueError(f"{name}: {len(x)} entries for {data.n_sequences} sequences; pass "
+                             "one for each, or the name of a column")
         rest[name] = x
     return columns, rest
 
 def telling_entries(told: Any) -> list[int]:
     "Numbers of the first sequence of which something is not known, and of the first that is."
-    if np.ndim(told) == 0 and not isinstance(told, (Sequences, list)): return []
+    if not is_each(told): return []
     if isinstance(told, np.ndarray) and told.dtype.kind in "iuf" and told.ndim == 1:
         gone = np.isnan(told)
         return [int(np.argmax(told)), *(int(np.argmax(x)) for x in (gone, ~gone) if x.any())]
@@ -752,8 +772,8 @@ def join_loads(loads: list[Load]) -> Load:
             lengths = np.concatenate([part.lengths for part in parts])
             values = np.concatenate([part.values for part in parts])
             return Sequences(values, np.r_[0, np.cumsum(lengths)], one.missing)
-        if isinstance(one, list): return sum(parts, [])
-        return one if np.ndim(one) == 0 else np.concatenate(parts)
+        if isinstance(one, (list, tuple)): return [x for part in parts for x in part]
+        return np.concatenate(parts) if is_each(one) else one
     known = {name: all_of([x.known[name] for x in loads]) for name in loads[0].known
              if name != "names"}
     if "names" in loads[0].known: known["names"] = loads[0].known["names"]
@@ -881,7 +901,9 @@ def in_blocks(
         raise ValueError(f'missing: expected None or "value", got {shown(missing)}')
     client, size = check_client(client), whole(size, "size", 1)
     if isinstance(data, Blocks):
-        data = data if client is None else replace(data, client=client, kept={})
+        if client is not None and client is not data.client:
+            data = replace(data, client=client, kept={})
+        if names is not None: data = replace(data, names=names, kept={})
         return data.with_told(known)
     more, rest = settle_told(known, None)
     columns, tables, offsets = Columns(None, None, ("value",), {}), [], None
@@ -912,3 +934,22 @@ def in_blocks(
     contents = look_at_all(pieces, tables, columns, can_miss, client, offsets)
     found = Blocks(pieces, contents, columns, can_miss, {}, client, size, 0., names, tables)
     return found.with_told(rest) if rest else found
+
+# %% ../../nbs/engine/scale.ipynb #d710467d
+def write_block(
+    load: Load, # A block, with the names of its sequences
+    columns: dict[str, np.ndarray], # What to write, one entry for each observation
+    folder: str, # Where to; workers must reach it, too
+) -> str: # The file
+    "Write a block of results to a Parquet file."
+    pa, pq = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
+    lengths = load.sequences.lengths[load.sequences.lengths > 0]
+    begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    table = dict(sequence=np.repeat(load.names, lengths),
+                 observation=np.arange(lengths.sum()) - begins) | columns
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"from-{load.first:012d}.parquet")
+    part = f"{path}.part-{os.getpid()}"
+    pq.write_table(pa.table(table), part)
+    os.replace(part, path)
+    return path
