@@ -405,6 +405,9 @@ def pose_whole(
     problem = pose(some.sequences, **known, **how)
     if len(data) == 1: return problem
     problem = replace(problem, whole=data)
+    if problem.marks is None and "labels" in some.known: # there may be labels elsewhere
+        n, S = len(some.sequences.values), problem.n_states
+        problem = replace(problem, marks=Marks(np.zeros(n, np.int64), np.ones((1, S))))
     if not is_seen(problem): return problem
     counted = list(data.each(count_seen, problem))
     return replace(problem, tally=Tally(*(sum(each) for each in zip(*counted))))

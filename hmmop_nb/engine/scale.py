@@ -642,11 +642,13 @@ class Blocks:
     def sample(self) -> Load:
         "Sequences to begin with: spread evenly, with the extremes of every column."
         if "sample" in self.kept: return self.kept["sample"]
-        rows = [row for mark in self.contents.marks
-                for row in (mark.low_row, mark.high_row, mark.gone, mark.known)]
+        marks, more = self.contents.marks, len(self.columns.more) # the last ones
+        rows = [row for mark in marks for row in (mark.gone, mark.known)]
+        rows += [row for mark in marks[:len(marks) - more] for row in (mark.low_row, mark.high_row)]
         numbers = np.arange(self.n_sequences)
         if len(self) > 1:
-            telling = [i for x in self.told.values() for i in telling_entries(x)]
+            telling = [i for name, x in self.told.items() if name != "labels"
+                       for i in telling_entries(x)]
             numbers = spread(self.offsets, rows, self.size // SHARE)
             numbers = np.union1d(numbers, np.array(telling, np.int64))
         ends = np.flatnonzero(np.diff(numbers) > 1) + 1
@@ -743,11 +745,11 @@ def telling_entries(told: Any) -> list[int]:
     if not is_each(told): return []
     if isinstance(told, np.ndarray) and told.dtype.kind in "iuf" and told.ndim == 1:
         gone = np.isnan(told)
-        return [int(np.argmax(told)), *(int(np.argmax(x)) for x in (gone, ~gone) if x.any())]
-    def gaps(x):
-        if x is None: return True
-        cells = np.asarray(x, object).ravel().tolist()
-        return any(y is None or y != y or y == -1 for y in cells)
+        return [int(np.argmax(x)) for x in (gone, ~gone) if x.any()]
+    if isinstance(told, Sequences):
+        gone = is_gone(told.values)
+        return [told.locate(int(np.argmax(x)))[0] for x in (gone, ~gone) if x.any()]
+    def gaps(x): return x is None or bool(np.isnan(np.asarray(x, float)).any())
     found, kinds = [], set()
     for i, x in enumerate(told):
         kind = gaps(x)
