@@ -628,9 +628,10 @@ class Blocks:
         for held, future in last:
             if held is what: return future
         sent = what.to_send() if hasattr(what, "to_send") else what
-        last.append((what, self.client.submit(same, sent, pure=False)))
+        future = self.client.submit(same, sent, pure=False)
+        last.append((what, future)) # chains do this at the same time, each with its own
         del last[:-4]
-        return last[-1][1]
+        return future
 
     def far_table(self, part: int) -> Any:
         "A partition as a future."
