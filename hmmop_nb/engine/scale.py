@@ -616,7 +616,8 @@ class Blocks:
             waiting.append(self.client.submit(run_far, spot, head, call, far, pure=False))
         try:
             while waiting: yield waiting.pop(0).result()
-        finally: self.client.cancel(waiting)
+        finally:
+            if waiting: self.client.cancel(waiting)
 
     def keep(self, name: Any, what: Any) -> Any:
         "A future of something that is sent once; of problems and calls the last few."
