@@ -27,7 +27,7 @@ from hmmop_nb.engine.parts import (
 )
 from .engine.problem import Prior, Problem, Theta, check_positions, is_partial
 from .engine.reading import open_data, read_for
-from .engine.scale import Blocks, Load, in_blocks, is_far, write_block
+from .engine.scale import Blocks, Load, check_folder, in_blocks, is_far, write_block
 from .model import HMMOP, Sequences
 from .transforms import thin, thin_start
 
@@ -184,14 +184,14 @@ def ask_block(asked, function, to, how):
 
 def in_all_blocks(function, model, data, client, told, to=None, **how):
     "What a function of this page says of each block, in their order."
+    if to is not None: to = check_folder(to)
     about = getattr(model, "info", None) or {}
     reading = about.get("reading", {}) if not isinstance(data, Blocks) else {}
     data = in_blocks(open_data(data, **reading, client=client), client=client, **told)
     words = about.get("labels")
     if data.contents.words is not None: data = data.with_words(words)
     if not isinstance(model, HMMOP): model = as_model(model)
-    yield from data.each(ask_block, Asked(model), function, None if to is None else str(to), how,
-                         named=to is not None)
+    yield from data.each(ask_block, Asked(model), function, to, how, named=to is not None)
 
 # %% ../nbs/07_inference.ipynb #3dae1aa0
 def thinned(theta):

@@ -31,7 +31,7 @@ __all__ = ['PIECE', 'SIZE', 'SHARE', 'RUNS', 'KNOWN', 'as_column', 'Stamp', 'sta
            'run_block', 'same', 'run_far', 'look_far', 'size_far', 'Blocks', 'is_each', 'of_some', 'settle_told',
            'telling_entries', 'bring', 'is_lazy', 'join_loads', 'look_at_all', 'is_dask', 'is_far', 'usual',
            'value_columns', 'from_memory', 'from_array', 'FromBag', 'from_dask', 'rows_far', 'check_client',
-           'in_blocks', 'write_block']
+           'in_blocks', 'check_folder', 'write_block']
 
 # %% ../../nbs/engine/scale.ipynb #6acca4fc
 def as_column(
@@ -901,7 +901,7 @@ def in_blocks(
     "Data in blocks, from wherever they are."
     strange = [name for name in known if name not in KNOWN]
     if strange: raise ValueError(f"{strange[0]}: is none of {list(KNOWN)}")
-    if missing not in (None, "value"):
+    if missing is not None and not (isinstance(missing, str) and missing == "value"):
         raise ValueError(f'missing: expected None or "value", got {shown(missing)}')
     client, size = check_client(client), whole(size, "size", 1)
     if isinstance(data, Blocks):
@@ -940,6 +940,14 @@ def in_blocks(
     return found.with_told(rest) if rest else found
 
 # %% ../../nbs/engine/scale.ipynb #d710467d
+def check_folder(
+    to: Any, # What a user gave
+) -> str:
+    "The name of a folder to write to."
+    text = os.fspath(to) if isinstance(to, (str, os.PathLike)) else ""
+    if isinstance(text, str) and text and "\0" not in text: return os.path.abspath(text)
+    raise ValueError(f"to: expected the name of a folder, got {shown(to)}")
+
 def write_block(
     load: Load, # A block, with the names of its sequences
     columns: dict[str, np.ndarray], # What to write, one entry for each observation
