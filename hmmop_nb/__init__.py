@@ -14,6 +14,7 @@ from .engine.emissions import Categorical, Gaussian, Poisson
 from .engine.families import NegativeBinomial, StudentT
 from .engine.posterior import Posterior
 from .engine.problem import Prior
+from .engine.scale import in_blocks
 from .engine.vectors import GaussianVector, Product
 from .lab import chains
 from .lab.chains import cyclic_multipartite, degree_chain, part_of_speech
@@ -47,7 +48,7 @@ __all__ = [
     "Sequences", "StudentT", "admissible_psi", "check", "choose_n_states", "compose", "cyclic_multipartite",
     "decode", "degree_chain", "expected_gaps", "explore", "fates", "filtered_marginals", "fit",
     "fit_analytic", "fit_em", "fit_gaps", "fit_known", "fit_matching", "fit_naive", "fit_omission",
-    "fit_random", "forecast", "identifiability", "infer_psi", "l1_distance", "limit", "log_likelihood",
+    "fit_random", "forecast", "identifiability", "in_blocks", "infer_psi", "l1_distance", "limit", "log_likelihood",
     "nearest_stochastic", "part_of_speech", "place", "plan", "posterior_marginals", "psi_bound", "stationary",
     "thin", "thin_bursty", "thin_finite", "thin_start", "timescales", "unthin",
 ]

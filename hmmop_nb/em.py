@@ -29,6 +29,8 @@ from hmmop_nb.engine.problem import (
     Counts, Prior, Problem, Theta, first_theta, known_steps, log_prior, pose
 )
 from .engine.random import Stream, as_key, sweep_rng
+from .engine.reading import open_data
+from .engine.scale import Blocks
 from .engine.starts import try_starts
 from .engine.stretches import observed_chain
 from .gaps import expected_latent
@@ -185,7 +187,7 @@ def lattice_part(problem, theta, walk, first, last):
     return Part((*found.counts[:4], emitted), found.log_likelihood + np.diff(begins))
 
 # %% ../nbs/06_em.ipynb #a4a86b1e
-def in_blocks(part, problem, theta, chain):
+def add_parts(part, problem, theta, chain):
     "Sums over all blocks, in their order, and the log-likelihood of all data."
     sums, logs = None, []
     for first, last in blocks_of(problem.sequences.offsets, BLOCK):
@@ -196,25 +198,18 @@ def in_blocks(part, problem, theta, chain):
     explain_impossible(problem, theta, logs)
     return sums, float(logs.sum())
 
-def pass_observed(problem, theta):
-    "A pass with the length unknown: the observed chain, then what lies behind it."
-    chain = theta.T, theta.start, theta.psi
-    sums, log_likelihood = in_blocks(observed_part, problem, theta, observed_chain(*chain))
-    xi, f, observed, emitted = sums
-    C, omitted, first = expected_latent(*chain, xi, f)
-    counts = Counts(C, first, observed, omitted, family_sums(problem.family, emitted))
-    return Pass(counts, log_likelihood, Seen(xi, f))
+def sums_observed(problem, theta):
+    "Sums of a pass with the length unknown, over the observed chain."
+    chain = observed_chain(theta.T, theta.start, theta.psi)
+    return add_parts(observed_part, problem, theta, chain)
 
-def pass_lattice(problem, theta):
-    "A pass with the length known."
+def sums_lattice(problem, theta):
+    "Sums of a pass with the length known."
     walk = as_walk(theta.start, theta.T, theta.psi)
-    sums, log_likelihood = in_blocks(lattice_part, problem, theta, walk)
-    *sums, emitted = sums
-    counts = Counts(*sums, family_sums(problem.family, emitted))
-    return Pass(counts, log_likelihood, None)
+    return add_parts(lattice_part, problem, theta, walk)
 
-def pass_parts(problem, theta):
-    "A pass over lists of which different things are known, or that count differently."
+def sums_parts(problem, theta):
+    "Sums of a pass over lists of which different things are known, or that count differently."
     family, sums, log_likelihood = problem.family, None, 0.
     for part in blocks_of_parts(problem):
         found, weights = part.expect(theta), part.weights
@@ -223,18 +218,45 @@ def pass_parts(problem, theta):
         new = (*found.counts[:4], expected_emission(family, theta.emission, gamma, part.rows))
         sums = new if sums is None else tuple(x + y for x, y in zip(sums, new))
         log_likelihood += float(weights @ found.log_likelihood)
-    *sums, emitted = sums
-    return Pass(Counts(*sums, family_sums(family, emitted)), log_likelihood, None)
+    return sums, log_likelihood
 
 def is_plain(problem):
     "Whether all lists are known alike: nothing, or their lengths, and each counts once."
     more = problem.told, problem.positions, problem.marks, problem.groups, problem.weights
     return all(x is None for x in more)
 
+def sums_of(problem, theta):
+    "Sums of a pass over all data, and their log-likelihood; block by block if they are larger."
+    if not is_plain(problem): kind = sums_parts
+    else: kind = sums_observed if problem.n_steps is None else sums_lattice
+    if problem.whole is None: return kind(problem, theta)
+    if problem.tally is not None: return sums_seen(problem, theta)
+    sums, log_likelihood = None, 0.
+    for new, value in problem.whole.each(kind, problem, theta):
+        sums = new if sums is None else tuple(x + y for x, y in zip(sums, new))
+        log_likelihood += value
+    return sums, log_likelihood
+
+def sums_seen(problem, theta):
+    "The same for states that are seen as they are, which were counted once."
+    _, R, r0 = observed_chain(theta.T, theta.start, theta.psi)
+    xi, f, observed = (1. * x for x in problem.tally)
+    never = (f > 0) & (r0 <= 0), (xi > 0) & (R <= 0)
+    if any(x.any() for x in never):
+        raise ValueError("sequences: there is a transition, or a first state, that the model "
+                         "forbids; look for zeros in start, T or its prior, and for psi of 1")
+    total = sum(add_logs(n, p) for n, p in zip((f, *xi), (r0, *R)))
+    return (xi, f, observed, np.zeros(0)), float(total)
+
 def expectations(problem: Problem, theta: Theta) -> Pass:
-    "The expectation step."
-    if not is_plain(problem): return pass_parts(problem, theta)
-    return (pass_observed if problem.n_steps is None else pass_lattice)(problem, theta)
+    "The expectation step: sums over the data, then what lies behind them."
+    (*sums, emitted), log_likelihood = sums_of(problem, theta)
+    emitted = family_sums(problem.family, emitted)
+    if not is_plain(problem) or problem.n_steps is not None:
+        return Pass(Counts(*sums, emitted), log_likelihood, None)
+    xi, f, observed = sums
+    C, omitted, first = expected_latent(theta.T, theta.start, theta.psi, xi, f)
+    return Pass(Counts(C, first, observed, omitted, emitted), log_likelihood, Seen(xi, f))
 
 # %% ../nbs/06_em.ipynb #f70ef41a
 def shares(counts, old):
@@ -748,6 +770,7 @@ def without_length(problem, theta):
 def rough_climb(problem, theta, max_iter, show=None):
     "With the length known, a cheaper climb without it; else nothing."
     if problem.n_steps is None or (theta.psi == 1).all(): return theta
+    problem = problem.sample()
     return climb_data(without_length(problem, theta), theta, .1, max_iter, show).point
 
 # %% ../nbs/06_em.ipynb #df9e415c
@@ -843,6 +866,7 @@ def given_start(problem, theta):
 
 def choose_starts(problem, restarts, key, tried=None):
     "Points to climb from: what `init` asks for, then random ones; `tried` is filled with trials."
+    problem = problem.sample() # a start need not see everything
     begin = first_theta(problem, sweep_rng(key, 0, Stream.START))
     symbols = problem.family.prior_probs.shape[1] if problem.family.symbols else 0
     if problem.init is None and symbols > MANY and (begin.psi < 1).any():
@@ -858,6 +882,11 @@ def choose_starts(problem, restarts, key, tried=None):
     return starts + [first_theta(blind, sweep_rng(key, n, Stream.START)) for n in numbers]
 
 # %% ../nbs/06_em.ipynb #b59f80c4
+def visits_of(problem):
+    "Observations, and steps of walks, as often as they count."
+    weights = np.ones(len(problem.sequences)) if problem.weights is None else problem.weights
+    return weights @ problem.sequences.lengths, weights @ problem.places.n_steps
+
 def settle(problem: Problem) -> Problem:
     "Refuse what EM cannot do; one unknown `psi` for all states is put at its best value."
     check_peak(problem.prior)
@@ -876,9 +905,10 @@ def settle(problem: Problem) -> Problem:
         raise ValueError('n_steps: "common" and "each" are drawn along with T; use a sampler '
                          '(method="mixed"), or give lengths')
     if not problem.one_psi or not problem.places.complete: return problem
-    weights = np.ones(len(problem.sequences)) if problem.weights is None else problem.weights
-    n_observed, (a, b) = weights @ problem.sequences.lengths, problem.prior.psi
-    omitted = weights @ problem.places.n_steps - n_observed + a - 1
+    whole, (a, b) = problem.whole, problem.prior.psi
+    each = [visits_of(problem)] if whole is None else list(whole.each(visits_of, problem))
+    n_observed, n_steps = (sum(x) for x in zip(*each))
+    omitted = n_steps - n_observed + a - 1
     observed = n_observed + b - 1
     share = float(omitted / (omitted + observed))
     return replace(problem, psi=np.full(problem.n_states, share), one_psi=False)
@@ -906,7 +936,8 @@ def near_zero(problem: Problem, centre: float) -> Problem:
     if isinstance(init, HMMOP) and isinstance(init.emission, Gaussian):
         init = moved_means(init, -centre)
     family = emission_family("gaussian", sequences, problem.n_states, problem.prior)
-    return replace(problem, sequences=sequences, family=family, init=init)
+    whole = None if problem.whole is None else problem.whole.moved(centre)
+    return replace(problem, sequences=sequences, family=family, init=init, whole=whole)
 
 def above_zero(value: Any, name: str) -> float:
     "A single number above 0."
@@ -940,7 +971,8 @@ def unfinished(climb, max_iter):
 
 def about_climb(problem, best, climbs):
     "What there is to say about a fit, in plain values."
-    steps = None if problem.n_steps is None else problem.n_steps.tolist()
+    some = problem.n_steps is None or problem.whole is not None
+    steps = None if some else problem.n_steps.tolist()
     return describe(problem, method="em", converged=best.converged, iterations=best.steps,
                     log_likelihood=best.value - log_prior_at(problem, best.point),
                     trace=best.trace, starts=[climb.value for climb in climbs],
@@ -965,7 +997,7 @@ def climb_all(problem, starts, tol, max_iter, progress):
 
 # %% ../nbs/06_em.ipynb #dd0d4ef8
 def fit_em(
-    sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
+    sequences: Data, # `Sequences`, a list of arrays, `(X, lengths)`, or files: see `in_blocks`
     *,
     psi: Any = None, # Omission probability, also by sequence; `None` or `nan` need lengths
     n_steps: Any = None, # Latent length, one for all or one each; `nan` or `None` if unknown
@@ -987,8 +1019,14 @@ def fit_em(
     progress: bool = False, # Show a progress bar
     errors: bool = False, # Find standard errors too, for `summary()`: two passes for each entry
     omission: Any = None, # `MarkovOmission` or `PerSequenceOmission`, `nan` where it is learned
+    sequence: Any = None, # Files and tables: column that names the sequence
+    order: Any = None, # Files and tables: column to sort by
+    value: Any = None, # Files and tables: column or columns of observations
+    missing: str | None = None, # `"value"`: `nan` or `None` is a visit whose value is not known
+    client: Any = None, # A `dask.distributed.Client` that does the passes; `None`: here
 ) -> Posterior: # One chain with one draw
     "Maximum likelihood, or the highest point of the posterior, by exact EM."
+    sequences = open_data(sequences, sequence, order, value, missing, client)
     if omission is not None:
         from hmmop_nb.omission import fit_em_omission # a later page, on how visits are lost
         return fit_em_omission(
@@ -1000,7 +1038,11 @@ def fit_em(
     progress, errors = switch(progress, "progress"), switch(errors, "errors")
     asked = settle(pose(sequences, emission=emission, n_states=n_states, psi=psi, start=start,
                         n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
-                        labels=labels, weights=weights, names=names, prior=prior, init=init))
+                        labels=labels, weights=weights, names=names, prior=prior, init=init,
+                        scale=True))
+    if errors and asked.whole is not None:
+        raise ValueError("errors: are found for data in memory that are one block; leave them out, "
+                         "or use a sampler")
     if errors and not is_plain(asked):
         raise ValueError("errors: are found for lists of which nothing but lengths is known; use "
                          'a sampler (method="mixed") for what is known in part')
@@ -1017,6 +1059,8 @@ def fit_em(
                                                      rehearsal=tried)
     info["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None
     if said: info["warnings"] = said
+    if isinstance(sequences, Blocks) and sequences.contents.words is not None:
+        info["labels"] = list(sequences.contents.words)
     model = HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), theta.psi)
     if centre: model = moved_means(model, centre)
     found = Posterior.from_model(model, best.value, info)

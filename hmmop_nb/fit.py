@@ -27,10 +27,11 @@ from .engine.posterior import Posterior, Summary
 from .engine.problem import Prior, as_pairs, is_partial, pose
 from .engine.random import as_key, as_rng
 from hmmop_nb.engine.reading import (
-    blank_codes, is_missing, last_steps, may_miss, read_for, read_labels, read_n_steps,
+    blank_codes, is_missing, last_steps, may_miss, open_data, read_for, read_labels, read_n_steps,
     read_positions, read_sequences, read_weights
 )
 from .engine.mixed import fit_mixed
+from .engine.scale import KNOWN, Blocks, in_blocks, is_far
 from .engine.vectors import emission_name, read_emission
 from .gaps import fit_gaps
 from .inference import log_likelihood
@@ -468,6 +469,9 @@ def choose_n_states(
     seed: Seed = None, # An int or a `Generator`, for the split and the starts
 ) -> StateChoice: # A table that prints itself, with the attributes `best` and `models`
     "Fit several numbers of states by EM and compare them."
+    if is_far(sequences):
+        return choose_on_blocks(in_blocks(sequences, n_steps=n_steps), as_candidates(candidates),
+                                psi, emission, by, restarts, seed)
     sequences, labels = read_sequences(sequences)
     emission = emission_to_learn(emission, sequences, labels)
     candidates = as_candidates(candidates)
@@ -487,6 +491,30 @@ def choose_n_states(
             fitted = fit_em(part[0], n_steps=part[1], n_states=S, **learn)
             row["held_out"] = [score(fitted, *rest)]
         rows.append(row)
+    return as_state_choice(rows, models, by)
+
+# %% ../nbs/10_fit.ipynb #1706d265
+def choose_on_blocks(
+    data: Blocks, # Observations, and lengths if they are known
+    candidates: list[int], # Numbers of states
+    psi: Numbers | None, # Omission probability if it is known
+    emission: Any, # A name
+    by: str, # Only `"bic"`
+    restarts: int, # Random starts besides
+    seed: Seed, # For the starts
+) -> StateChoice:
+    "Fit several numbers of states to data in blocks and compare them by BIC."
+    if by != "bic": raise ValueError('by: data in blocks are judged by "bic" only')
+    some, n_steps = data.sample().sequences, data.knows("n_steps")
+    emission, rows, models = emission_to_learn(emission, some, data.contents.words), [], {}
+    learn = dict(emission=emission, prior=prior_of_symbols(emission, some, candidates),
+                 psi=psi_for_em(psi, n_steps), restarts=restarts, seed=int(as_key(seed)) >> 1)
+    for S in candidates:
+        models[S] = fit_em(data, n_steps=n_steps, n_states=S, **learn)
+        k = n_parameters(models[S], n_psi=n_psi_learned(psi, n_steps, S))
+        value = models[S].info["log_likelihood"]
+        rows.append(dict(name=[count_of(S, "state")], parameters=[k], log_likelihood=[value],
+                         BIC=[k * np.log(data.n_observations) - 2 * value]))
     return as_state_choice(rows, models, by)
 
 # %% ../nbs/10_fit.ipynb #d5c8b977
@@ -689,6 +717,14 @@ def without_value(sequences: Sequences) -> list[str]:
     gone = int((~has_value(sequences.values)).sum())
     return [f"{gone} of them without a value"] if gone else []
 
+def say_size(data: Data, sequences: Sequences) -> list[str]:
+    "How many sequences and observations there are, in words."
+    if isinstance(data, Blocks):
+        return [count_of(data.n_sequences, "sequence"),
+                count_of(data.n_observations, "observation"), f"in {count_of(len(data), 'block')}"]
+    return [count_of(len(sequences), "sequence"), count_of(len(sequences.values), "observation"),
+            *without_value(sequences)]
+
 def read_all(
     data: Data, # What the user gave
     told: dict[str, Any], # What is known about the gaps
@@ -696,6 +732,10 @@ def read_all(
     emission: Any, # A name, an object or `"auto"`
 ) -> tuple[dict[str, Any], Sequences, list | None, dict[str, Any]]:
     "What is known, the observations, their labels, and the columns they were read by."
+    if isinstance(data, Blocks): # a sample will do to choose a method
+        some = data.sample()
+        known = {name: x for name, x in told.items() if x is not None and name not in KNOWN}
+        return known | some.known, some.sequences, data.contents.words, columns
     columns, missing = dict(columns), columns["missing"]
     del columns["missing"]
     told, columns = read_knowledge(data, told, columns)
@@ -732,11 +772,14 @@ def choose(
         known["names"] = words
         on_prior = on_prior + say_labels(words)
     if name == "known" and "n_steps" not in known:
+        if isinstance(data, Blocks):
+            raise ValueError("n_steps: data in blocks need the length of each walk beside the "
+                             "positions; give a number, or a column")
         known["n_steps"] = last_steps(known["positions"], sequences)
         why += " (each walk ends with its last observation, since n_steps is not given)"
-    n_states, table = settle_n_states(n_states, sequences, emission, told, seed)
-    parts = [said, count_of(len(sequences), "sequence"),
-             count_of(len(sequences.values), "observation"), *without_value(sequences)]
+    n_states, table = settle_n_states(n_states, data if isinstance(data, Blocks) else sequences,
+                                      emission, told, seed)
+    parts = [said, *say_size(data, sequences)]
     if table is not None: parts.append(f"{count_of(table.best, 'state')} by BIC")
     parts += on_prior + say_by_state(known.get("psi"), names, labels)
     line = f"fit: {name} (fit_{name}), {why}; {', '.join(parts)}"
@@ -757,9 +800,14 @@ def check_choice(choice: Choice, init: Any) -> Choice:
     if choice.method.name != "mixed" and not in_part: return choice
     return choice._replace(line=f"{choice.line}; {say_known(problem)}")
 
+def on_blocks(choice: Choice, data: Blocks) -> Choice:
+    "The choice with all data in the place of the sample."
+    known = {name: data.knows(name) if name in KNOWN else x for name, x in choice.known.items()}
+    return choice._replace(sequences=data, known=known)
+
 # %% ../nbs/10_fit.ipynb #544829e4
 def fit(
-    sequences: Data, # `Sequences`, a list of arrays, `(X, lengths)`, a long table, or AnnData
+    sequences: Data, # `Sequences`, lists, `(X, lengths)`, a long table, AnnData, files, or Dask
     n_states: int | str | Iterable[int] | None = None, # A number, `"auto"` or numbers to try
     *,
     psi: Any = None, # Omission probability: one, one per state, or by name; `nan` where unknown
@@ -786,6 +834,7 @@ def fit(
     order: Any = None, # Tables: column to sort by
     value: Any = None, # Tables: column or columns of observations; AnnData: also genes, `obsm` key
     missing: str | None = None, # `"value"`: `nan` or `None` is a visit whose value is not known
+    client: Any = None, # A `dask.distributed.Client` for data in blocks; `None`: here
     **options: Any, # Keywords of the chosen method alone, such as `variant` or `placement`
 ) -> Posterior: # Its `info` has `chosen`, and `labels` if there are any
     "Learn a chain from observations with gaps, by the method that makes most of what is known."
@@ -793,11 +842,15 @@ def fit(
     told = dict(positions=positions, n_steps=n_steps, psi=psi, earliest=earliest, latest=latest,
                 labels=labels, weights=weights, omission=omission)
     read = dict(sequence=sequence, order=order, value=value, missing=missing)
+    if is_far(sequences) or client is not None:
+        sequences = in_blocks(open_data(sequences, **read, client=client),
+                              **{name: told[name] for name in KNOWN})
     choice = choose(sequences, n_states, told, method, emission, start, prior, read, options, seed)
     sampling = for_sampling(choice.method, draws=draws, warmup=warmup, chains=chains, thin=thin,
                             checkpoint=checkpoint)
     choice = check_choice(choice, init)
     if progress: print(*choice.said(), sep="\n")
+    if isinstance(sequences, Blocks): choice = on_blocks(choice, sequences)
     posterior = choice.method.fit(
         choice.sequences, **choice.known, emission=choice.emission, n_states=choice.n_states,
         start=choice.start, prior=choice.prior, seed=seed, init=init, progress=progress,

@@ -475,7 +475,7 @@ def fit_gaps(
                          "known of it and nan for the rest, or, with known lengths, use "
                          "fit_matching, which can learn all of it")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, start=start,
-                   prior=prior, init=init)
+                   prior=prior, init=init, scale=variant == "collapsed")
     sampler = gaps_sampler(problem, variant, leaps, max_gap)
     return run_chains(sampler, draws=draws, warmup=warmup, chains=chains, seed=seed, thin=thin,
                       progress=progress, checkpoint=checkpoint,

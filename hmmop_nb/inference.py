@@ -26,7 +26,8 @@ from hmmop_nb.engine.parts import (
     FreePart, PlacedPart, best_of_parts, best_paths, expect_parts, explain_one, make_parts
 )
 from .engine.problem import Prior, Problem, Theta, check_positions, is_partial
-from .engine.reading import read_for
+from .engine.reading import open_data, read_for
+from .engine.scale import Blocks, Load, check_folder, in_blocks, is_far, write_block
 from .model import HMMOP, Sequences
 from .transforms import thin, thin_start
 
@@ -164,6 +165,34 @@ def lattice_sums(problem, theta, marginals=False):
                                                 NOWHERE)
     return sums
 
+# %% ../nbs/07_inference.ipynb #35c4b293
+class Asked(NamedTuple):
+    "A model, in the place of a problem: it takes a block as it is."
+    model: Any # An `HMMOP`, or a `Posterior`
+
+    def on(self, load: Load) -> tuple: return self.model, load
+
+def ask_block(asked, function, to, how):
+    "Call a function of this page with the sequences of a block; write what it says, if asked to."
+    model, load = asked
+    known = {name: x for name, x in load.known.items() if name not in ("names", "weights")}
+    found = function(model, load.sequences, **known, **how)
+    if to is None: return found
+    if isinstance(found, Sequences): columns = dict(label=found.values)
+    else: columns = {f"state_{s}": x for s, x in enumerate(np.concatenate(found).T)}
+    return write_block(load, columns, to)
+
+def in_all_blocks(function, model, data, client, told, to=None, **how):
+    "What a function of this page says of each block, in their order."
+    if to is not None: to = check_folder(to)
+    about = getattr(model, "info", None) or {}
+    reading = about.get("reading", {}) if not isinstance(data, Blocks) else {}
+    data = in_blocks(open_data(data, **reading, client=client), client=client, **told)
+    words = about.get("labels")
+    if data.contents.words is not None: data = data.with_words(words)
+    if not isinstance(model, HMMOP): model = as_model(model)
+    yield from data.each(ask_block, Asked(model), function, to, how, named=to is not None)
+
 # %% ../nbs/07_inference.ipynb #3dae1aa0
 def thinned(theta):
     "First state law and transition matrix of the chain that is seen."
@@ -179,8 +208,13 @@ def log_likelihood(
     earliest: "Data | None" = None, # The first step at which each may stand, likewise
     latest: "Data | None" = None, # The last one
     labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+    client: Any = None, # A `dask.distributed.Client` for data in blocks; `None`: here
 ) -> np.ndarray: # `(n_sequences,)`; `-inf` for a sequence that the model cannot produce
     "Log-likelihood of each sequence, hidden states and unknown gaps summed out."
+    if is_far(sequences) or client is not None:
+        told = dict(n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
+                    labels=labels)
+        return np.concatenate(list(in_all_blocks(log_likelihood, model, sequences, client, told)))
     problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
     if in_parts(problem) or problem.positions is not None:
         return expect_parts(problem, theta)[0]
@@ -238,8 +272,15 @@ def posterior_marginals(
     earliest: "Data | None" = None, # The first step at which each may stand, likewise
     latest: "Data | None" = None, # The last one
     labels: Any = None, # States that are known, one array per sequence; -1 where unknown
-) -> list[np.ndarray]: # Arrays `(K, S)`, one for each sequence
+    client: Any = None, # A `dask.distributed.Client` for data in blocks; `None`: here
+    to: Any = None, # Folder to write Parquet files to, one for each block
+) -> list: # Arrays `(K, S)`, one for each sequence; or the files that were written
     "Posterior probability of each state behind each observation."
+    if is_far(sequences) or client is not None or to is not None:
+        told = dict(n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
+                    labels=labels)
+        found = in_all_blocks(posterior_marginals, model, sequences, client, told, to)
+        return list(found) if to is not None else sum(found, [])
     problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
     return np.split(label_probabilities(problem, theta), problem.sequences.offsets[1:-1])
 
@@ -301,8 +342,19 @@ def decode(
     earliest: "Data | None" = None, # The first step at which each may stand, likewise
     latest: "Data | None" = None, # The last one
     labels: Any = None, # States that are known, one array per sequence; -1 where unknown
-) -> Sequences: # One label for each observation
+    client: Any = None, # A `dask.distributed.Client` for data in blocks; `None`: here
+    to: Any = None, # Folder to write Parquet files to, one for each block
+) -> Any: # `Sequences` of one label for each observation; or the files that were written
     "The state behind each observation."
+    if is_far(sequences) or client is not None or to is not None:
+        told = dict(n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
+                    labels=labels)
+        found = list(in_all_blocks(decode, model, sequences, client, told, to,
+                                   method=word(method, "method", ("posterior", "viterbi"))))
+        if to is not None: return found
+        lengths = np.concatenate([part.lengths for part in found])
+        values = np.concatenate([part.values for part in found])
+        return Sequences(values, np.r_[0, np.cumsum(lengths)])
     if word(method, "method", ("posterior", "viterbi", "paper")) == "paper":
         if n_steps is None:
             raise ValueError('n_steps: method="paper" needs the latent lengths; pass them, or use '

@@ -136,7 +136,7 @@ class ChainSampler(GibbsSampler):
     "Gibbs sampler for a chain whose observations have known positions, or no gaps at all."
     def __init__(self, name: str, problem: Problem):
         super().__init__(name, problem)
-        self.data = layout(problem.family.held, problem.positions, problem.n_steps)
+        self.data = layout(problem.family.held, problem.positions, problem.n_steps, problem.first)
         self.at = slice(None) # which steps were seen
         if problem.positions is not None:
             begins = np.repeat(self.data.begins[:-1], problem.sequences.lengths)
@@ -145,6 +145,7 @@ class ChainSampler(GibbsSampler):
     def init(self, key: np.uint64) -> State:
         "First parameters, and states drawn from them."
         theta = first_theta(self.problem, sweep_rng(key, 0, Stream.START))
+        if self.problem.whole is not None: return chain_blocks(self.problem, theta, key, 0)[0]
         labels = self.problem.family.by_labels
         drawn = draw_paths(self.data, key=key, sweep=0, states=labels, **self.chain(theta))
         return self.after(theta, drawn, key, 0)[0]
@@ -153,6 +154,8 @@ class ChainSampler(GibbsSampler):
         "Parameters given the states, then states given the parameters."
         rng = sweep_rng(key, sweep, Stream.PARAMETERS)
         theta = draw_theta(self.problem, state.theta, state.counts, rng)
+        if self.problem.whole is not None:
+            return chain_blocks(self.problem, theta, key, sweep + 1)
         labels = self.problem.family.by_labels
         drawn = draw_paths(self.data, key=key, sweep=sweep + 1, states=labels, **self.chain(theta))
         return self.after(theta, drawn, key, sweep + 1)
@@ -168,8 +171,39 @@ class ChainSampler(GibbsSampler):
         likelihood, density = self.density(theta, drawn.log_likelihood)
         labels = drawn.states[self.at].astype(np.int64) if len(drawn.states) else drawn.states
         counts = with_emitted(drawn.counts, self.problem.family, theta.emission, labels,
-                              (key, sweep, 0))
+                              (key, sweep, self.problem.first))
         return State(theta, counts, density), Info(likelihood)
+
+# %% ../nbs/02_known_gaps.ipynb #cdb9689e
+def draw_chain(problem, theta, key, sweep):
+    "Hidden states of one block: what they come to, and the log-likelihood."
+    sampler = ChainSampler("naive", problem)
+    drawn = draw_paths(sampler.data, key=key, sweep=sweep, states=problem.family.by_labels,
+                       **sampler.chain(theta))
+    state, info = sampler.after(theta, drawn, key, sweep)
+    return state.counts, info.log_likelihood
+
+def tallied(problem):
+    "Counts and stretches of states that are seen as they are."
+    S, (n, first, observed) = problem.n_states, problem.tally
+    counts = Counts(n, first, observed, np.zeros(S, np.int64), np.zeros((2, S)))
+    return counts, free_stretches(n, first)
+
+def all_counts(each):
+    "The sum of the counts of blocks, of which some may have no missing value."
+    rows = max(len(counts.emission) for counts in each)
+    return add_counts(*(counts if len(counts.emission) == rows else counts._replace(
+        emission=np.vstack([counts.emission, counts.observed])) for counts in each))
+
+def chain_blocks(problem, theta, key, sweep):
+    "The State and the Info of a sweep over all blocks."
+    if problem.tally is not None:
+        counts, counted = tallied(problem)
+        likelihood = float(stretch_log_likelihood(theta.T, theta.start, theta.psi, counted))
+    else:
+        each, logs = zip(*problem.whole.each(draw_chain, problem, theta, key, sweep))
+        counts, likelihood = all_counts(each), float(sum(logs))
+    return State(theta, counts, likelihood + log_prior(problem, theta)), Info(likelihood)
 
 # %% ../nbs/02_known_gaps.ipynb #0b2a5121
 class CollapsedState(NamedTuple):
@@ -202,12 +236,16 @@ EVERY = 5 # sweeps between two draws of emissions, or of one `psi` for all state
 SELDOM = 40 # sweeps between two draws of certain labels, if nothing else is drawn with them
 LOOK = 20 # sweeps of warm-up between two looks
 
+def log_emitted(problem, theta, labels):
+    "Log density of all observations, given their states."
+    logs = problem.family.emission(theta.emission).log_likelihood(problem.sequences.values)
+    return logs[np.arange(len(labels)), labels].sum()
+
 def is_certain(problem, theta, drawn, likelihood):
     "Whether the labels that were drawn are the only ones that matter."
-    values, labels = problem.sequences.values, drawn.labels
     if problem.places.windowed.any(): return False # places were drawn, too
-    logs = problem.family.emission(theta.emission).log_likelihood(values)
-    joint = logs[np.arange(len(labels)), labels].sum()
+    joint = drawn.log_emitted
+    if joint is None: joint = log_emitted(problem, theta, drawn.labels)
     for psi, counted in drawn.groups:
         own = theta.psi if psi is None else psi
         joint += stretch_log_likelihood(theta.T, theta.start, own, counted)
@@ -247,6 +285,7 @@ class AllDrawn(NamedTuple):
     groups: list # Omission probabilities (`None`: those of the point) and stretches of each group
     log_likelihood: float # Of all data
     labels: np.ndarray | None # State of each observation; `None` if they were not asked for
+    log_emitted: float | None = None # Log density of what they emitted, if labels were left behind
 
 def join_parts(
     parts: list[Part], # From `make_parts`
@@ -265,6 +304,31 @@ def join_parts(
     return AllDrawn(add_counts(*(one.counts for one, _ in drawn)), groups, likelihood, labels)
 
 # %% ../nbs/02_known_gaps.ipynb #79de04a4
+def draw_block(problem, theta, key, sweep, look):
+    "Observed states of one block, without the labels."
+    parts, drawn = make_parts(problem), []
+    for part in parts:
+        found = part.kernel(**part.asked(theta, key, sweep, look))
+        drawn.append(part.read(theta, found, key, sweep))
+        part.explain(theta, drawn[-1][0].log_likelihood)
+    found = join_parts(parts, drawn)
+    emitted = float(log_emitted(problem, theta, found.labels)) if look else 0.
+    return found._replace(labels=None, log_emitted=emitted)
+
+def all_blocks(problem, theta, key, sweep, look):
+    "One draw of the observed states of all blocks."
+    if problem.tally is not None:
+        counts, counted = tallied(problem)
+        likelihood = float(stretch_log_likelihood(theta.T, theta.start, theta.psi, counted))
+        return AllDrawn(counts, [(None, counted)], likelihood, None, 0.)
+    each = list(problem.whole.each(draw_block, problem, theta, key, sweep, look))
+    counted = add_stretches(*(one.groups[0][1] for one in each))
+    likelihood, emitted = (float(sum(x)) for x in zip(*(
+        (one.log_likelihood, one.log_emitted) for one in each)))
+    return AllDrawn(all_counts([one.counts for one in each]), [(None, counted)], likelihood, None,
+                    emitted)
+
+# %% ../nbs/02_known_gaps.ipynb #02b5ea41
 class CollapsedSampler(GibbsSampler):
     "Observed states, then the parameters with everything omitted summed out."
     keeps_labels: bool = False # Whether labels are part of the state
@@ -272,7 +336,7 @@ class CollapsedSampler(GibbsSampler):
     def __init__(self, name: str, problem: Problem, leaps: int = 64):
         super().__init__(name, problem)
         self.leaps, self.blank = whole(leaps, "leaps", 1), blank_target(problem)
-        self.parts = make_parts(problem)
+        self.parts = make_parts(problem) if problem.whole is None else []
 
     def join(self, theta: Theta, drawn: list) -> AllDrawn:
         "Put parts together; an error about the first list that cannot be."
@@ -296,7 +360,8 @@ class CollapsedSampler(GibbsSampler):
         for part in self.parts:
             found = part.kernel(**part.asked(theta, key, 0, False))
             drawn.append(part.read(theta, found, key, 0))
-        drawn = self.join(theta, drawn)
+        if self.problem.whole is None: drawn = self.join(theta, drawn)
+        else: drawn = all_blocks(self.problem, theta, key, 0, False)
         density = drawn.log_likelihood + log_prior(self.problem, theta)
         stretches, more = self.pile(drawn)
         target = with_counts(self.blank, theta, stretches, more)
@@ -325,7 +390,9 @@ class CollapsedSampler(GibbsSampler):
             for part in self.parts:
                 found = part.kernel(**part.asked(theta, key, sweep + 1, look))
                 drawn.append(part.read(theta, found, key, sweep + 1))
-            state = self.renew(state, theta, self.join(theta, drawn), look)
+            if self.problem.whole is None: drawn = self.join(theta, drawn)
+            else: drawn = all_blocks(self.problem, theta, key, sweep + 1, look)
+            state = self.renew(state, theta, drawn, look)
         return state, CollapsedInfo(state.likelihood, move.accept, move.divergent, move.step,
                                     move.corrected)
 
@@ -364,7 +431,7 @@ def describe(
     **more, # Further entries
 ) -> dict:
     "What to write down about a fit, in plain values."
-    about = dict(n_sequences=len(problem.sequences), n_observations=len(problem.sequences.values),
+    about = dict(n_sequences=problem.n_sequences, n_observations=problem.n_observations,
                  log_density=LOG_DENSITY, prior=problem.prior.plain())
     if problem.family.by_labels: about["emission_parameters"] = problem.family.n_parameters
     return about | more
@@ -427,7 +494,7 @@ def fit_known(
         raise ValueError("positions: expected a list of arrays, one for each sequence, got None; "
                          "without positions use fit_matching (lengths known) or fit_gaps")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, n_steps=n_steps,
-                   positions=positions, start=start, prior=prior, init=init)
+                   positions=positions, start=start, prior=prior, init=init, scale=True)
     if problem.positions is None: refuse_parts(problem)
     return run_chains(known_sampler(problem, variant, leaps), draws=draws, warmup=warmup,
                       chains=chains, seed=seed, thin=thin, progress=progress,
@@ -452,7 +519,7 @@ def fit_naive(
 ) -> Posterior:
     "Learn an ordinary hidden Markov model; its `T` is that of the observed chain."
     problem = pose(sequences, emission=emission, n_states=n_states, psi=0., start=start,
-                   prior=prior, init=init)
+                   prior=prior, init=init, scale=True)
     return run_chains(ChainSampler("naive", problem), draws=draws, warmup=warmup, chains=chains,
                       seed=seed, thin=thin, progress=progress, checkpoint=checkpoint,
                       settings=describe(problem))
@@ -586,7 +653,7 @@ def warm_start(
 ) -> Theta:
     "A point to begin from: a short run of Naive, unthinned; or what `init` asks for."
     if problem.init is not None: return first_theta(problem, sweep_rng(key, 0, Stream.START))
-    naive = replace(problem, psi=np.zeros(problem.n_states), one_psi=False, start=None,
+    naive = replace(problem.sample(), psi=np.zeros(problem.n_states), one_psi=False, start=None,
                     n_steps=None, positions=None, told=None, groups=None,
                     prior=replace(problem.prior, T=1., start=1., impossible=None))
     sampler, own = ChainSampler("naive", naive), own_key(key, Stream.WARM_START)

@@ -235,6 +235,9 @@ def matching_sampler(
     if variant == "marginal": return MarginalSampler("matching", problem, leaps)
     if variant == "collapsed" and can_be_seen(problem):
         return CollapsedSampler("matching", problem, leaps)
+    if problem.whole is not None:
+        raise ValueError("psi: some state leads to none that may be seen, for which data in blocks "
+                         "have no sampler; use fit_em, or data in memory")
     return MatchingSampler(problem)
 
 # %% ../nbs/03_matching.ipynb #1e2011d4
@@ -271,7 +274,8 @@ def fit_matching(
     if n_steps is None:
         raise ValueError("n_steps: Matching needs the latent lengths; pass one for all or one each")
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, n_steps=n_steps,
-                   start=start, prior=prior, init=init)
+                   start=start, prior=prior, init=init,
+                   scale=placement == "exact" and variant == "collapsed")
     if problem.n_steps is None:
         raise ValueError("n_steps: are not known for all sequences; use fit, which takes what is "
                          "known in part")

@@ -322,7 +322,7 @@ def fits():
         Target("fit_em", hm.fit_em, dict(
             sequences=LISTS, psi=.4, n_steps=None, emission=MODEL.emission, restarts=0, tol=1e-2, max_iter=3, seed=1,
             progress=False, errors=False, positions=None, earliest=None, latest=None, labels=None, weights=None, names=None,
-            omission=None) | OPEN),
+            omission=None, sequence=None, order=None, value=None, missing=None, client=None) | OPEN),
         Target("fit_em, learned", hm.fit_em, dict(sequences=LISTS, psi=.4, emission="gaussian", n_states=2, max_iter=3, seed=1),
                only=("sequences", "emission", "n_states")),
         Target("fit", hm.fit, dict(
@@ -352,9 +352,9 @@ def inference_functions():
     asked = dict(model=MODEL, sequences=LISTS, n_steps=STEPS)
     told = dict(positions=None, earliest=None, latest=None, labels=None)
     return [
-        Target("log_likelihood", hm.log_likelihood, asked | told),
-        Target("posterior_marginals", hm.posterior_marginals, asked | told),
-        Target("decode", hm.decode, asked | told | dict(method="viterbi")),
+        Target("log_likelihood", hm.log_likelihood, asked | told | dict(client=None)),
+        Target("posterior_marginals", hm.posterior_marginals, asked | told | dict(client=None, to=None)),
+        Target("decode", hm.decode, asked | told | dict(method="viterbi", client=None, to=None)),
         Target("place", hm.place, asked | told),
         Target("inference.paper_labels", inference.paper_labels, asked | dict(max_iter=3)),
         Target("inference.position_marginals", inference.position_marginals, asked),
@@ -396,6 +396,8 @@ def pictures():
         Target("chains.brown_counts", chains.brown_counts, dict(folder=".")),
         Target("chains.save_counts", chains.save_counts, dict(path="counts.npz", counts={"a": np.ones(2)})),
         Target("chains.load_counts", chains.load_counts, {}),
+        Target("in_blocks", hm.in_blocks, dict(data=LISTS, **none, missing=None, client=None, size=4, names=None, n_steps=STEPS)),
+        Target("reading.open_data", reading.open_data, dict(data=LISTS, **none, missing=None, client=None)),
         Target("reading.read_sequences", reading.read_sequences, dict(data=LISTS, **none, labels=None, missing=None)),
         Target("reading.read_sequences, table", reading.read_sequences, dict(data=TABLE, **none, labels=None, missing=None)),
         Target("reading.read_table", reading.read_table, dict(table=TABLE, **none, labels=None, missing=False)),

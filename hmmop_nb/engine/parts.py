@@ -605,7 +605,7 @@ def make_parts(
     "The parts of a data set: one for each kind of list and group of omission probabilities."
     kind, m = problem.places.kind, len(problem.sequences)
     group = np.zeros(m, np.int64) if problem.groups is None else problem.groups.of
-    parts, first = [], 0
+    parts, first = [], problem.first
     for g in np.unique(group):
         for k in np.unique(kind[group == g]):
             index = np.flatnonzero((group == g) & (kind == k))

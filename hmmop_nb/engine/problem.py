@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from copy import copy
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Callable, NamedTuple
 
@@ -16,7 +17,7 @@ from scipy.special import gammaln, xlogy
 
 from hmmop_nb.engine.checks import (
     NO_VALUE, TAKES_LABELS, Data, Numbers, as_array, as_floats, as_items, as_n_steps, check_finite,
-    check_probabilities, check_psi, shown, word
+    check_probabilities, check_psi, not_negative, shown, word
 )
 from .emissions import broadcast, draw_rows, emission_arrays, log_rows
 from .files import as_plain
@@ -24,13 +25,15 @@ from hmmop_nb.engine.knowledge import (
     FREE_LIST, Groups, LengthLaw, Marks, Places, as_groups, as_marks, as_table, as_weights,
     is_gone, settle_law, settle_places
 )
+from .scale import SIZE, Blocks, Load, in_blocks, is_far, rebind
 from .vectors import family_for
 from ..model import HMMOP, Sequences, as_sequences
 
 # %% auto #0
 __all__ = ['LOG_ALPHA', 'Theta', 'Counts', 'as_pairs', 'Prior', 'check_positions', 'check_order', 'check_start', 'check_init',
-           'Problem', 'is_partial', 'is_gap', 'read_psi', 'pose', 'slice_step', 'log_alpha_prior', 'log_counts',
-           'draw_T', 'draw_psi', 'draw_theta', 'log_beta', 'log_prior', 'known_steps', 'first_psi', 'in_label_order',
+           'Tally', 'on_block', 'to_send', 'sample_of', 'Problem', 'is_partial', 'is_gap', 'read_psi', 'as_whole',
+           'pose_whole', 'is_seen', 'count_seen', 'pose', 'slice_step', 'log_alpha_prior', 'log_counts', 'draw_T',
+           'draw_psi', 'draw_theta', 'log_beta', 'log_prior', 'known_steps', 'first_psi', 'in_label_order',
            'first_theta']
 
 # %% ../../nbs/engine/problem.ipynb #0c53c205
@@ -205,6 +208,45 @@ def check_init(init: Any, n_states: int) -> None:
                          "they must agree")
 
 # %% ../../nbs/engine/problem.ipynb #3fae1cf0
+class Tally(NamedTuple):
+    "What data come to whose states are seen as they are."
+    transitions: np.ndarray # `(S, S)` observed transitions
+    first: np.ndarray # `(S,)` first observed states
+    observed: np.ndarray # `(S,)` visits
+
+def on_block(
+    self: Problem,
+    load: Load, # Some of the sequences, and what is known of them
+) -> Problem:
+    "The same problem, bound to a block of the data."
+    sequences, known = load.sequences, load.known
+    new: dict[str, Any] = dict(family=rebind(self.family, sequences), first=load.first)
+    places = {name: known.get(name) for name in ("n_steps", "positions", "earliest", "latest")}
+    if self.told is not None: new["told"] = settle_places(sequences, **places)
+    elif self.positions is not None:
+        steps = check_positions(known["positions"], sequences, known["n_steps"])
+        new["positions"], new["n_steps"] = steps
+    elif self.n_steps is not None:
+        steps = as_n_steps(known["n_steps"], len(sequences), at_least=sequences.lengths)
+        new["n_steps"] = np.array(steps)
+    if self.marks is not None:
+        new["marks"] = as_marks(known["labels"], sequences, self.n_states, known.get("names"))
+    if self.weights is not None:
+        new["weights"] = check_finite(as_floats(known["weights"], "weights"), "weights",
+                                      not_negative, "be finite and at least 0")
+    return replace(self, sequences=sequences, whole=None, tally=None, **new)
+
+def to_send(self: Problem) -> Problem:
+    "The problem as it travels to a worker: without the data, and what was worked out from them."
+    family = copy(self.family)
+    if hasattr(family, "last"): family.last = None, None
+    return replace(self, family=family, whole=None, tally=None, init=None)
+
+def sample_of(self: Problem) -> Problem:
+    "The problem of the sample alone."
+    return self if self.whole is None else replace(self, whole=None, tally=None)
+
+# %% ../../nbs/engine/problem.ipynb #a4f6973b
 @dataclass(frozen=True, eq=False)
 class Problem:
     "Data, what is known, the emission family and the prior."
@@ -222,6 +264,9 @@ class Problem:
     groups: Groups | None = None # Omission probabilities by sequence, if they differ
     weights: np.ndarray | None = None # How often each sequence counts; `None`: once
     law: LengthLaw | None = None # Law of the lengths, if `n_steps` is only where to begin
+    whole: Blocks | None = None # All data in blocks, if `sequences` is but a sample of them
+    tally: Tally | None = None # What all data come to, if their states are seen as they are
+    first: int = 0 # Number of the first sequence, if this is a block of larger data
 
     @cached_property
     def places(self) -> Places:
@@ -231,6 +276,11 @@ class Problem:
 
     @property
     def n_states(self) -> int: return self.family.n_states
+    @property
+    def n_sequences(self) -> int: return (self.whole or self.sequences).offsets.size - 1
+    @property
+    def n_observations(self) -> int:
+        return self.whole.n_observations if self.whole else len(self.sequences.values)
     @property
     def sparse(self) -> bool: return isinstance(self.prior.T, str) # How sparse `T` is is learned
     @cached_property
@@ -272,6 +322,7 @@ class Problem:
     def fingerprint(self) -> dict:
         "What a checkpoint must agree with, in plain values."
         held = [self.sequences.values, self.sequences.offsets]
+        if self.whole is not None: held.append(np.array(self.whole.fingerprint()))
         if self.positions is not None: held.append(self.positions.values)
         if self.n_steps is not None: held.append(self.n_steps)
         if self.told is not None:
@@ -292,6 +343,8 @@ class Problem:
             data=digest.hexdigest()[:16], n_states=self.n_states, emission=self.family.name,
             learned=self.family.learned, prior=self.prior.plain(), start=self.start, psi=self.psi,
             one_psi=self.one_psi, init=begin))
+
+    on, to_send, sample = on_block, to_send, sample_of
 
 # %% ../../nbs/engine/problem.ipynb #12284859
 def is_partial(told: Any) -> bool:
@@ -319,6 +372,70 @@ def read_psi(psi: Any, n_sequences: int, n_states: int) -> tuple[np.ndarray, Gro
     return np.array(check_psi(np.nan if psi is None else psi, n_states, allow_nan=True)), None
 
 # %% ../../nbs/engine/problem.ipynb #ab92ab58
+def as_whole(
+    data: Data, # Observations, in memory or elsewhere
+    told: dict, # What is known of them
+    names: Any, # Names of the states
+    psi: Any, # Omission probabilities
+    scale: bool, # Whether the method can take data in blocks
+) -> Blocks | None: # `None` for data in memory that are small
+    "Data in blocks, if that is what they need."
+    far = is_far(data)
+    if far and not scale:
+        raise ValueError("sequences: this method wants the data in memory; read them first, or use "
+                         "fit_em, fit_gaps, fit_known, fit_naive or fit_matching, which take data "
+                         "in blocks")
+    by_sequence = psi is not None and as_array(psi, "psi", "numbers").ndim == 2
+    if far and by_sequence:
+        raise ValueError("psi: by sequence is for data in memory; give one number, or one per "
+                         "state")
+    if far: return in_blocks(data, names=names, **told)
+    if not scale or by_sequence or isinstance(told["n_steps"], str): return None
+    data = as_sequences(data)
+    if len(data.values) <= SIZE: return None
+    return in_blocks(data, names=names, **told)
+
+def pose_whole(
+    data: Blocks, # All data
+    **how: Any, # Emission, prior and so on, as `pose` takes them
+) -> Problem:
+    "A problem bound to a sample of data in blocks, or to all if they are but one block."
+    some = data.sample()
+    known = {name: x for name, x in some.known.items() if x is not None}
+    problem = pose(some.sequences, **known, **how)
+    if len(data) == 1: return problem
+    problem = replace(problem, whole=data)
+    if problem.marks is None and "labels" in some.known: # there may be labels elsewhere
+        n, S = len(some.sequences.values), problem.n_states
+        problem = replace(problem, marks=Marks(np.zeros(n, np.int64), np.ones((1, S))))
+    if not is_seen(problem): return problem
+    counted = list(data.each(count_seen, problem))
+    return replace(problem, tally=Tally(*(sum(each) for each in zip(*counted))))
+
+def is_seen(
+    problem: Problem, # What is known
+) -> bool:
+    "Whether states are seen as they are, and nothing but that is known."
+    family = problem.family
+    more = problem.n_steps, problem.positions, problem.told, problem.marks, problem.weights
+    if family.learned or family.name != "categorical" or any(x is not None for x in more):
+        return False
+    probs = family.arrays["probs"]
+    return np.array_equal(probs, np.eye(len(probs))) and not (family.held.values < 0).any()
+
+def count_seen(
+    problem: Problem, # Of one block
+) -> Tally:
+    "Transitions, first states and visits of states that are seen as they are."
+    S, x, offsets = problem.n_states, problem.sequences.values, problem.sequences.offsets
+    inside = np.ones(max(len(x) - 1, 0), bool)
+    ends = offsets[1:-1] - 1 # the last of a list has no successor
+    inside[ends[(ends >= 0) & (ends < len(inside))]] = False
+    pairs = np.bincount(x[:-1][inside] * S + x[1:][inside], minlength=S * S).reshape(S, S)
+    begins = offsets[:-1][np.diff(offsets) > 0]
+    return Tally(pairs, np.bincount(x[begins], minlength=S), np.bincount(x, minlength=S))
+
+# %% ../../nbs/engine/problem.ipynb #22a4cb93
 def pose(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     *,
@@ -335,11 +452,18 @@ def pose(
     start: Numbers | None = None, # Law of the first state if known
     prior: Prior = Prior(), # What is believed beforehand
     init: Any = None, # `None`, `"random"` or an `HMMOP` to start from
+    scale: bool = False, # Whether the method can take data in blocks
 ) -> Problem:
     "The one door: check what is known and put it together."
     if not isinstance(prior, Prior):
         raise ValueError(f"prior: expected a Prior, got {type(prior).__name__}; leave it out, "
                          "or pass one such as Prior(T=1.)")
+    told = dict(n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
+                labels=labels, weights=weights)
+    data = as_whole(sequences, told, names, psi, scale)
+    if data is not None:
+        return pose_whole(data, emission=emission, n_states=n_states, psi=psi, start=start,
+                          prior=prior, init=init)
     sequences = as_sequences(sequences)
     family = family_for(emission, sequences, n_states, prior)
     S, start, told = family.n_states, check_start(start, family.n_states), None

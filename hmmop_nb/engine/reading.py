@@ -16,11 +16,12 @@ from hmmop_nb.engine.checks import (
 )
 from .knowledge import is_gone
 from .problem import check_positions
+from .scale import Blocks, in_blocks, is_far
 from ..model import Sequences, as_sequences
 
 # %% auto #0
 __all__ = ['as_objects', 'is_missing', 'is_text', 'read_table', 'anndata_table', 'may_miss', 'read_sequences', 'read_weights',
-           'read_n_steps', 'read_positions', 'read_labels', 'last_steps', 'blank_codes', 'read_for']
+           'read_n_steps', 'read_positions', 'read_labels', 'last_steps', 'open_data', 'blank_codes', 'read_for']
 
 # %% ../../nbs/engine/reading.ipynb #8be5d714
 def as_objects(column: Any) -> np.ndarray:
@@ -408,6 +409,27 @@ def last_steps(
         raise ValueError(f"sequences: expected Sequences, got {type(sequences).__name__}")
     checked, _ = check_positions(positions, sequences, 2**31 - 1)
     return np.array([int(w[-1]) + 1 if len(w) else 0 for w in checked])
+
+# %% ../../nbs/engine/reading.ipynb #4da4367e
+def open_data(
+    data: Data, # In memory, or a path, a Dask collection, `(memmap, lengths)`, or `Blocks`
+    sequence: Any = None, # Tables: column of names
+    order: Any = None, # Tables: column to sort by
+    value: Any = None, # Tables: column or columns of observations
+    missing: str | None = None, # `"value"`: what is missing is the value of a visit that was made
+    client: Any = None, # A Dask client, or `None`
+) -> Data: # `Blocks` of what is not in memory, or goes to a cluster; else what a method takes
+    "Data as methods take them, from wherever they are."
+    columns = dict(sequence=sequence, order=order, value=value)
+    if is_far(data):
+        if isinstance(data, Blocks): columns = {}
+        return in_blocks(data, **columns, missing=missing, client=client)
+    if missing is not None or any(x is not None for x in columns.values()):
+        data, words = read_sequences(data, **columns, missing=missing)
+        if words is not None:
+            raise ValueError(f"sequences: are labels such as {words[0]!r}; pass them to fit, which "
+                             "numbers them")
+    return data if client is None else in_blocks(data, client=client)
 
 # %% ../../nbs/engine/reading.ipynb #736e5029
 def blank_codes(
