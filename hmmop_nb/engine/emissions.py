@@ -815,6 +815,7 @@ def emission_arrays(
     emission: Any, # An emission object
 ) -> tuple[str, dict]: # Name of its family, and arrays by name
     "The family of an emission object and its arrays; another class is `custom` and has none."
+    if isinstance(emission, WithHoles): return emission_arrays(emission.whole)
     if isinstance(emission, Emission) and hasattr(emission, "taken_apart"):
         return emission.taken_apart()
     for name, kind in KINDS.items():

@@ -22,7 +22,7 @@ from hmmop_nb.engine.checks import (
 from hmmop_nb.engine.emissions import (
     COMPOSED, FAMILIES, KINDS, NO_SYMBOL, Emission, Family, Kind, Weights, broadcast, check_some,
     draw_rows, emission_arrays, emission_family, has_value, kind_of, log_rows, make_emission,
-    table_weights, to_draw
+    table_weights, to_draw, with_holes
 )
 from hmmop_nb.engine.families import (
     Gamma, LearnedCategorical, LearnedFamily, LearnedGamma, LearnedGaussian, LearnedLogNormal,
@@ -1235,7 +1235,9 @@ class BoundFamily(Family):
 
     def pack(self, arrays: dict) -> np.ndarray: return self.own.pack(arrays)
     def unpack(self, params: np.ndarray) -> dict: return self.own.unpack(params)
-    def emission(self, params: np.ndarray) -> Any: return self.own.emission(params)
+    def emission(self, params: np.ndarray) -> Any:
+        "The emission object; one of your own is asked only about values that are there."
+        return with_holes(self.own.emission(params), self.own)
     def log_prior(self, params: np.ndarray) -> float: return float(self.own.log_prior(params))
     def fitted_start(self, rng: np.random.Generator) -> np.ndarray: return self.own.start(rng)
     def random_start(self, rng: np.random.Generator) -> np.ndarray:
