@@ -815,9 +815,7 @@ def emission_arrays(
     emission: Any, # An emission object
 ) -> tuple[str, dict]: # Name of its family, and arrays by name
     "The family of an emission object and its arrays; another class is `custom` and has none."
-    if isinstance(emission, WithHoles): return emission_arrays(emission.whole)
-    if isinstance(emission, Emission) and hasattr(emission, "taken_apart"):
-        return emission.taken_apart()
+    if hasattr(type(emission), "taken_apart"): return emission.taken_apart()
     for name, kind in KINDS.items():
         of = kind.kind or kind.make
         if isinstance(of, type) and isinstance(emission, of):
@@ -917,6 +915,7 @@ class WithHoles:
     "An emission of a class of its own, which is asked only about values that are there."
     def __init__(self, emission: Any): self.whole, self.n_states = emission, emission.n_states
 
+    def taken_apart(self) -> tuple[str, dict]: return emission_arrays(self.whole)
     def check(self, values: np.ndarray, name: str = "sequences") -> np.ndarray: return values
 
     def log_likelihood(self, values: np.ndarray) -> np.ndarray:
