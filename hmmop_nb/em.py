@@ -785,10 +785,11 @@ def rehearse(problem, begin, key):
     for n, weights in enumerate((FAINT, STRONG)):
         thetas = known + [first_theta(blind, rng(1 + 4 * n + i)) for i in range(4)]
         climbs += [anneal(rough, theta._replace(psi=begin.psi), weights) for theta in thetas]
-    climbs.sort(key=lambda climb: -climb.value)
-    climbs = [climb_data(rough, climb.point, 1., 100) for climb in climbs[:4]]
-    climbs.sort(key=lambda climb: -climb.value)
-    return [climb.point for climb in climbs[:2]]
+    for keep, passes in ((9, 60), (4, 100), (2, 0)):
+        climbs.sort(key=lambda climb: -climb.value)
+        climbs = climbs[:keep]
+        if passes: climbs = [climb_data(rough, climb.point, 1., passes) for climb in climbs]
+    return [climb.point for climb in climbs]
 
 # %% ../nbs/06_em.ipynb #ab61f162
 def given_start(problem, theta):
