@@ -66,14 +66,20 @@ BENCHMARKS = {
 }
 
 
-def save(rows, path):
-    "Write rows to a table, all or nothing."
+def now():
+    "The time by which a run is known."
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+
+
+def save(rows, path, run=None):
+    "Write the rows of one run to a table, all or nothing; every row says which run it was."
+    run = run or now()
     part = path.with_name(f".{path.stem}.part")
     with part.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [*rows[0], "version", "processor"])
+        writer = csv.DictWriter(file, [*rows[0], "version", "processor", "run"])
         writer.writeheader()
         for row in rows:
-            measured = dict(version=hm.__version__, processor=platform.machine())
+            measured = dict(version=hm.__version__, processor=platform.machine(), run=run)
             if isinstance(row["seconds"], float): measured["seconds"] = f"{row['seconds']:.4g}"
             writer.writerow(row | measured)
     part.replace(path)
@@ -82,8 +88,9 @@ def save(rows, path):
 def main():
     OUT.mkdir(exist_ok=True)
     for name in sys.argv[1:] or BENCHMARKS:
+        run = now() # when it began
         rows = list(BENCHMARKS[name]())
-        save(rows, OUT / f"bench_{name}.csv")
+        save(rows, OUT / f"bench_{name}.csv", run)
         for row in rows:
             if "what" not in row:
                 print(*row.values())

@@ -20,7 +20,7 @@ from .lab.chains import cyclic_multipartite
 from hmmop_nb.model import (
     HMMOP, BernoulliOmission, MarkovOmission, PerSequenceOmission, l1_distance
 )
-from .engine.emissions import Categorical
+from .engine.emissions import seen_states
 from .transforms import admissible_psi, compose, nearest_stochastic, plot_thinned, thin
 from .engine.plot import frame_slider
 
@@ -59,7 +59,7 @@ def draw_omission(
     import matplotlib.pyplot as plt
     way = omission_process(process, psi)
     T = np.array([[.2, .7, .1, 0], [0, .2, .7, .1], [.1, 0, .2, .7], [.7, .1, 0, .2]])
-    model = HMMOP(T, np.full(4, .25), Categorical(np.eye(4)), 0.)
+    model = HMMOP(T, np.full(4, .25), seen_states(4), 0.)
     states = model.sample(1, n_steps, seed=3).states
     seen = np.flatnonzero(way.seen(states, np.uint64(redraw)))
     fig, ax = plt.subplots(figsize=(8.4, 2.6), layout="constrained")
@@ -113,7 +113,7 @@ def draw_learning(
 ) -> Any: # A figure
     "Posterior of every entry of `T`, and what Naive says, given so many sequences."
     import matplotlib.pyplot as plt
-    model = HMMOP(THREE, np.full(3, 1 / 3), Categorical(np.eye(3)), psi)
+    model = HMMOP(THREE, np.full(3, 1 / 3), seen_states(3), psi)
     lists = model.sample(max(1, int(n_sequences)), 20, seed=seed).sequences
     how = dict(emission="states", n_states=3, draws=150, warmup=150, chains=1, seed=seed,
                progress=False)

@@ -21,7 +21,9 @@ from hmmop_nb.engine.checks import (
     switch, whole, word
 )
 from .engine.driver import warn_user
-from .engine.emissions import check_table, has_value
+from hmmop_nb.engine.emissions import (
+    Emission, code_hint, half_counts, has_value, seen_states, takes_codes, usual_family
+)
 from .engine.files import as_plain
 from .engine.posterior import Posterior, Summary
 from .engine.problem import Prior, as_pairs, is_partial, pose
@@ -39,7 +41,6 @@ from .known_gaps import fit_analytic, fit_known, fit_naive, fit_random
 from .matching import fit_matching
 from .model import HMMOP, Sequences
 from .omission import fit_omission
-from .engine.emissions import Categorical, Gaussian, Poisson
 
 # %% auto #0
 __all__ = ['METHODS', 'Method', 'score', 'n_parameters', 'aic', 'bic', 'Comparison', 'compare', 'StateChoice', 'choose_n_states',
@@ -193,7 +194,7 @@ def states_as_seen(
     sequences: Sequences, # Codes of states
     labels: list | None, # Labels behind them
     n_states: Any, # Number of states, if there are more than were seen
-) -> Categorical:
+) -> Emission:
     "The emission of states that are seen as they are."
     if sequences.values.ndim > 1:
         raise ValueError('sequences: are rows of several numbers, but with emission="states" each '
@@ -213,7 +214,7 @@ def states_as_seen(
     if S > 3000:
         raise ValueError(f"sequences: the largest state number is {S - 1}, which makes a matrix "
                          f"of {S} x {S}; number the states that occur from 0 on")
-    return Categorical(np.eye(S))
+    return seen_states(S)
 
 # %% ../nbs/10_fit.ipynb #1f07a2bc
 def count_of(n: int, word: str) -> str:
@@ -222,8 +223,8 @@ def count_of(n: int, word: str) -> str:
 
 def usual_emission(n_states: Any, labels: list | None) -> str:
     "What observations are, if nobody says it."
-    if labels is None: return "gaussian"
-    return "states" if n_states is None else "categorical"
+    if labels is not None and n_states is None: return "states"
+    return usual_family(labels is not None)
 
 def choose_emission(
     emission: Any, # Name or object, or `"auto"`
@@ -236,16 +237,13 @@ def choose_emission(
         known = read_emission(emission) is None
         return emission, f"{emission_name(emission)} emissions" + (" as given" if known else "")
     if emission == "auto": emission = usual_emission(n_states, labels)
-    if labels is not None and emission not in ("states", "categorical"):
+    if labels is not None and emission != "states" and not takes_codes(emission):
         raise ValueError(f"emission: {emission!r} needs numbers, but the observations are labels "
-                         f'such as {labels[0]!r}; use "states" or "categorical"')
+                         f'such as {labels[0]!r}; use "states" or "{usual_family(True)}"')
     if emission == "states":
         seen = states_as_seen(sequences, labels, n_states)
         return seen, f"{count_of(seen.n_states, 'state')} seen as they are"
-    said = f"{emission} emissions"
-    if emission == "gaussian" and sequences.values.dtype.kind == "i":
-        said += ' (whole numbers: for codes or counts pass "categorical", "poisson" or "states")'
-    return emission, said
+    return emission, f"{emission} emissions" + code_hint(emission, sequences.values)
 
 # %% ../nbs/10_fit.ipynb #930e91c6
 def score(
@@ -270,7 +268,7 @@ def free_entries(p: np.ndarray, known_zeros: bool) -> int:
 
 def emission_parameters(emission: Any, known_zeros: bool) -> int:
     "Free parameters of an emission."
-    if isinstance(emission, Categorical): return free_entries(emission.probs, known_zeros)
+    if isinstance(emission, Emission): return emission.free_parameters(known_zeros)
     own = getattr(emission, "n_parameters", None)
     if own is None:
         raise ValueError("emission: this object does not say how many parameters it has; give it "
@@ -432,20 +430,17 @@ def n_psi_learned(psi: Numbers | None, n_steps: Any, n_states: int) -> int:
 def emission_to_learn(emission: Any, sequences: Sequences, labels: list | None) -> Any:
     "The emissions that candidates are fitted with: a name, with options or not."
     if isinstance(emission, str) and emission == "auto":
-        return "gaussian" if labels is None else "categorical"
+        return usual_family(labels is not None)
     if read_emission(emission) is None or emission == "states":
         raise ValueError("n_states: is to be chosen, but that needs emissions that are learned, "
                          f"and emission is {shown(emission, 40)}; use one of the names")
-    if labels is None or emission == "categorical": return emission
+    if labels is None or (isinstance(emission, str) and takes_codes(emission)): return emission
     raise ValueError(f"emission: {emission!r} needs numbers, but the observations are labels such "
-                     f'as {labels[0]!r}; use "categorical"')
+                     f'as {labels[0]!r}; use "{usual_family(True)}"')
 
 def prior_of_symbols(emission: str, sequences: Sequences, candidates: list[int]) -> Prior:
     "Half a count for each symbol, so that none is impossible for lack of luck."
-    if emission != "categorical" or not has_value(sequences.values).any(): return Prior()
-    n_symbols = int(np.nanmax(sequences.values)) + 1
-    check_table(n_symbols, max(candidates))
-    return Prior(probs=np.full(max(n_symbols, 1), 1.5))
+    return Prior(**half_counts(emission, sequences.values, max(candidates)))
 
 def check_judge(by: Any, rest: Any) -> None:
     "Refuse a criterion that is unknown or cannot be computed."
@@ -681,9 +676,8 @@ def settle_prior(prior: Any, name: str, psi: Any) -> tuple[Any, list[str]]:
 
 def without_blanks(sequences: Sequences, emission: Any) -> Sequences:
     "Codes of -1 as observations without a value."
-    coded = isinstance(emission, Categorical)
-    if isinstance(emission, str): coded = emission in ("states", "categorical")
-    return blank_codes(sequences) if coded else sequences
+    states = isinstance(emission, str) and emission == "states"
+    return blank_codes(sequences) if states or takes_codes(emission) else sequences
 
 def many_states(n_states: int, name: str) -> list[str]:
     "What there is to say about a large number of states."

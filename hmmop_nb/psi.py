@@ -18,7 +18,7 @@ from hmmop_nb.engine.checks import (
     Numbers, Seed, as_array, as_floats, as_items, as_number, as_wholes, check_finite, check_psi,
     check_stochastic, not_negative, shown, switch, whole
 )
-from .engine.emissions import Categorical
+from .engine.emissions import seen_states
 from hmmop_nb.engine.hamiltonian import (
     as_log_rows, blank_target, collapsed_update, from_log_rows, with_counts
 )
@@ -357,7 +357,7 @@ def count_pairs(data: Any, need: str) -> np.ndarray:
 def drawn_psi(n: np.ndarray, prior: Prior, draws: int, key: np.uint64) -> np.ndarray: # `(draws,)`
     "Draws of a constant `psi` given a table of observed transitions, `T` along with it."
     S = len(n)
-    problem = pose([list(range(S))], emission=Categorical(np.eye(S)), n_steps=[np.nan],
+    problem = pose([list(range(S))], emission=seen_states(S), n_steps=[np.nan],
                    start=np.full(S, 1 / S), prior=prior)
     theta = first_theta(problem, sweep_rng(key, 0, Stream.START))
     theta = theta._replace(T=np.where(problem.allowed, theta.T, 0.), psi=np.full(S, .1))

@@ -225,6 +225,7 @@ def methods():
         Target("Posterior.to_arviz", lambda **more: HELD.to_arviz(**more), {}),
         Target("Posterior.derive", HELD.derive, dict(function=hm.timescales, of="T", name=None)),
         Target("Posterior.plot_graph", HELD.plot_graph, dict(least=.1, ax=None)),
+        Target("Posterior.plot_emission", HELD.plot_emission, dict(ax=None)),
     ]
     for omission in (hm.BernoulliOmission(.5), hm.MarkovOmission(.5, .1), held):
         found.append(Target(f"{type(omission).__name__}.seen", omission.seen, dict(states=DATA.states, key=np.uint64(3))))

@@ -1,7 +1,9 @@
 """Every family of emissions in every method: known and learned, whole rows and rows with holes."""
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,11 +11,11 @@ import pytest
 import hmmop_nb as hm
 from hmmop_nb.em import em_step, expectations
 from hmmop_nb.engine import posterior
-from hmmop_nb.engine.emissions import KINDS, emission_arrays, make_emission
+from hmmop_nb.engine.emissions import KINDS, Emission, Family, KnownEmission, emission_arrays, make_emission
 from hmmop_nb.engine.families import Gamma, LearnedFamily, LogNormal, VonMises
 from hmmop_nb.engine.problem import first_theta, pose
 from hmmop_nb.engine.reading import read_sequences
-from hmmop_nb.engine.vectors import BernoulliVector, Mixture
+from hmmop_nb.engine.vectors import LEARNED, BernoulliVector, Mixture
 
 T = np.array([[.1, .8, .1], [.2, .1, .7], [.7, .2, .1]])
 START = np.full(3, 1 / 3)
@@ -414,3 +416,72 @@ def test_a_family_of_ones_own_is_learned_by_its_class(tmp_path):
     finally: KINDS["waiting"] = kept
     class Gaussian(Waiting): name = "gaussian"
     with pytest.raises(ValueError, match="is taken"): hm.fit(data.sequences, 3, emission=Gaussian, psi=.3, **SHORT)
+
+
+# Who may know a family by name: the pages of the families, their beginnings, and those that make
+# models of given families (chains to try things on, the laboratory that tests families one by one).
+ALLOWED = {"engine/emissions", "engine/families", "engine/vectors", "engine/starts", "model", "lab/chains",
+           "lab/trust", "__init__", "_modidx"}
+
+
+def family_names():
+    "Classes of emissions and of families, and the names they are learned by."
+    def below(kind): return {kind} | {x for child in kind.__subclasses__() for x in below(child)}
+    classes = (below(Emission) | below(LearnedFamily) | below(Family)) - {Emission, LearnedFamily, Family, KnownEmission}
+    pages = {"hmmop_nb.engine.emissions", "hmmop_nb.engine.families", "hmmop_nb.engine.vectors"}
+    return {kind.__name__ for kind in classes if kind.__module__ in pages}
+
+
+def names_in(path):
+    "Names that a module uses, and texts that it compares with something or looks up."
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name): yield node.id
+        elif isinstance(node, ast.Attribute): yield node.attr
+        elif isinstance(node, (ast.ImportFrom, ast.Import)): yield from (alias.name for alias in node.names)
+        elif isinstance(node, (ast.Compare, ast.Call, ast.Dict, ast.Return)):
+            for child in ast.iter_child_nodes(node):
+                inside = child.elts if isinstance(child, (ast.Tuple, ast.List, ast.Set)) else [child]
+                yield from (x.value for x in inside if isinstance(x, ast.Constant) and isinstance(x.value, str))
+
+
+def modules():
+    folder = Path(hm.__file__).parent
+    found = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.py")}
+    return {name: path for name, path in found.items() if name not in ALLOWED}
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_no_other_module_knows_a_family_by_name(name):
+    # words that only families have: "states" and "mixture" mean other things elsewhere, too
+    words = family_names() | (set(KINDS) & {"gaussian", "poisson", "categorical", *LEARNED}) - {"gamma"}
+    words -= {"Gamma"} # the name of an argument of many formulas
+    found = sorted(words & set(names_in(modules()[name])))
+    assert not found, f"{name} knows {found}; ask the family, or let engine.emissions answer"
+
+
+def test_the_search_for_names_finds_them():
+    seen = set(names_in(Path(hm.__file__).parent / "engine" / "emissions.py"))
+    assert {"Gaussian", "Categorical", "Poisson", "gaussian"} <= seen
+    assert {"Gaussian", "GaussianFamily", "LearnedStudentT", "BoundFamily"} <= family_names()
+
+
+def test_names_of_columns_reach_summaries_and_arviz():
+    pd = pytest.importorskip("pandas")
+    data = hm.HMMOP(T, START, ROWS, .3).sample(20, 30, seed=2)
+    table = pd.DataFrame(data.sequences.values, columns=["height", "visits"])
+    table["who"] = np.repeat(np.arange(20), data.sequences.lengths)
+    table["when"] = np.concatenate(list(data.positions))
+    columns = dict(sequence="who", order="when", value=["height", "visits"])
+    found = hm.fit(table, 3, psi=.3, emission=["gaussian", "poisson"], **columns, **SHORT)
+    names = set(found.summary()["name"])
+    assert {"height.means[0]", "height.scales[2]", "visits.rates[1]"} <= names
+    vector = hm.fit(table, 3, psi=.3, emission="gaussian", **columns, **SHORT)
+    assert "means[2, visits]" in set(vector.summary()["name"])
+    labels = [text.get_text() for text in vector.plot_emission().get_xticklabels()]
+    assert labels == ["height", "visits"]
+    pytest.importorskip("arviz")
+    held = vector.to_arviz()["posterior"]
+    assert held["means"].dims[2:] == ("state", "column")
+    assert list(held["means"].coords["column"].values) == ["height", "visits"]
+    assert held["covariances"].shape == (1, 3, 3, 2, 2)

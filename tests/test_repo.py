@@ -1,4 +1,5 @@
 "The repository is in step with its notebooks, and the package stands on its own."
+import csv
 import shutil
 import subprocess
 import sys
@@ -79,3 +80,10 @@ hm.degree_chain(seed=0).sample(2, 5, seed=0)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", sorted((nb.NBS / "results").glob("bench_*.csv")), ids=lambda path: path.stem)
+def test_a_table_of_times_comes_from_one_run(path):
+    with path.open() as file: rows = list(csv.DictReader(file))
+    assert len({row.get("run") for row in rows}) == 1, f"rows of several runs: make bench ONLY={path.stem[6:]}"
+    assert len({row.get("version") for row in rows}) == 1

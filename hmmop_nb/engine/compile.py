@@ -13,7 +13,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..em import fit_em
-from .emissions import Categorical, Gaussian
+from .emissions import small_emissions
 from ..gaps import fit_gaps
 from ..inference import decode, log_likelihood, place
 from ..known_gaps import fit_known, fit_naive
@@ -27,8 +27,7 @@ __all__ = ['compile_everything']
 def tiny_problems():
     "A model and data of each shape of emission."
     T, start = np.array([[.3, .7], [.6, .4]]), np.array([.5, .5])
-    emissions = dict(gaussian=Gaussian([0., 1.], .3), categorical=Categorical(np.eye(2)))
-    for name, emission in emissions.items():
+    for name, emission in small_emissions().items():
         model = HMMOP(T, start, emission, .4)
         yield name, model, model.sample(4, 6, seed=1)
 

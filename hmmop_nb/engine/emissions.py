@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +24,11 @@ from .random import cumulative
 __all__ = ['NO_SYMBOL', 'FAMILIES', 'KINDS', 'COMPOSED', 'to_draw', 'Emission', 'has_value', 'all_rows', 'as_whole',
            'with_values', 'Gaussian', 'Categorical', 'Poisson', 'Weights', 'curve_weights', 'table_weights',
            'gaussian_weights', 'emission_weights', 'log_base', 'as_symbols', 'tabulate', 'broadcast', 'draw_rows',
-           'log_rows', 'mixture_start', 'symbol_start', 'Family', 'GaussianFamily', 'PoissonFamily', 'check_table',
-           'CategoricalFamily', 'Kind', 'from_probs', 'split_names', 'kind_of', 'emission_arrays', 'make_emission',
-           'WithHoles', 'with_holes', 'KnownEmission', 'check_some', 'emission_family']
+           'log_rows', 'mixture_start', 'symbol_start', 'less_one', 'over', 'least_scale', 'Family', 'GaussianFamily',
+           'PoissonFamily', 'check_table', 'CategoricalFamily', 'Kind', 'from_probs', 'of_normals', 'of_counts',
+           'of_symbols', 'split_names', 'kind_of', 'emission_arrays', 'make_emission', 'column_spans',
+           'emission_distance', 'usual_family', 'takes_codes', 'seen_states', 'code_hint', 'half_counts',
+           'small_emissions', 'WithHoles', 'with_holes', 'KnownEmission', 'check_some', 'emission_family']
 
 # %% ../../nbs/engine/emissions.ipynb #95309a98
 def to_draw(emission, states, rng):
@@ -36,6 +38,8 @@ def to_draw(emission, states, rng):
 
 class Emission:
     "What every emission offers."
+    coded: bool = False # Whether observations are numbers of symbols, behind which are words
+
     @property
     def n_states(self) -> int:
         "Number of states."
@@ -65,6 +69,12 @@ class Emission:
     def n_parameters(self) -> int:
         "Number of free parameters."
         return sum(x.size for x in emission_arrays(self)[1].values())
+
+    def free_parameters(
+        self, known_zeros: bool = False, # Whether zeros of probabilities were imposed
+    ) -> int:
+        "Number of free parameters, without those that were known to be zero."
+        return self.n_parameters
 
 # %% ../../nbs/engine/emissions.ipynb #ba96d7da
 NO_SYMBOL = -1 # stands for a symbol that is not there
@@ -124,6 +134,12 @@ class Gaussian(Emission):
         states, rng = to_draw(self, states, rng)
         return rng.normal(self.means[states], self.scales[states])
 
+    def moved(
+        self, by: float, # What is added
+    ) -> Gaussian:
+        "The law of observations to which a number is added."
+        return Gaussian(self.means + by, self.scales)
+
     def log_likelihood(self, values: Numbers) -> np.ndarray:
         values = self.check(values, "values")
         with np.errstate(over="ignore"): # a value many scales away has density 0
@@ -136,6 +152,7 @@ class Gaussian(Emission):
 class Categorical(Emission):
     "State `s` emits symbol `o` with probability `probs[s, o]`."
     probs: np.ndarray # Probability of each symbol in each state, `(S, M)`; rows sum to one
+    coded = True
 
     def __init__(self, probs: Numbers):
         probs = check_probabilities(probs, "probs")
@@ -147,6 +164,9 @@ class Categorical(Emission):
     def n_states(self) -> int: return len(self.probs)
     @property
     def n_parameters(self) -> int: return self.probs.size - self.n_states
+    def free_parameters(self, known_zeros: bool = False) -> int:
+        if not known_zeros: return self.n_parameters
+        return int((self.probs > 0).sum()) - self.n_states
 
     def check(self, values: Numbers, name: str = "sequences") -> np.ndarray:
         values = as_values(values, name, missing=True)
@@ -455,6 +475,34 @@ def symbol_start(
     return probs
 
 # %% ../../nbs/engine/emissions.ipynb #17bbd928
+def less_one(
+    concentration: np.ndarray, # Of at least 0
+) -> np.ndarray:
+    "Exponents of a Dirichlet density; nothing for what is forbidden."
+    return np.where(concentration > 0, concentration - 1, 0.)
+
+def over(
+    a: np.ndarray, # Above the line
+    p: np.ndarray, # Below it
+) -> np.ndarray:
+    "`a / p`, and 0 where `p` is 0."
+    return np.divide(a, p, out=np.zeros(np.shape(p)), where=p > 0)
+
+def least_scale(
+    x: np.ndarray, # All observations
+    block: int = 32_768, # How many are looked at together
+) -> float:
+    "The smallest scale that is tried, of data that vary and of data that do not."
+    pieces = [x[begin:begin + block] for begin in range(0, len(x), block)] # no copy of all data
+    pieces = [piece[has_value(piece)] for piece in pieces]
+    pieces = [piece for piece in pieces if len(piece)]
+    low, high = min(piece.min() for piece in pieces), max(piece.max() for piece in pieces)
+    if low == high: return 1e-6 * max(1., abs(low))
+    n = sum(map(len, pieces))
+    mean = sum(piece.sum() for piece in pieces) / n
+    return float(1e-4 * np.sqrt(sum(((piece - mean)**2).sum() for piece in pieces) / n))
+
+# %% ../../nbs/engine/emissions.ipynb #4abe5687
 class Family:
     "What a sampler asks of emissions; each family answers."
     name: str = "custom"
@@ -463,6 +511,8 @@ class Family:
     learned: bool = True
     by_labels: bool = False # Whether sums are made from labels, after the draw
     symmetric: bool = True # Whether its own options are the same for all states
+    normal: bool = False # Whether a state is a mean and a scale of a normal law
+    centre: float = 0. # What to take away from observations that are far from zero
     base: float = 0.
     held: Any
     n_states: int
@@ -478,6 +528,12 @@ class Family:
         raise NotImplementedError
     def count(self, params: np.ndarray, rows: Any, labels: np.ndarray,
               rng: np.random.Generator) -> np.ndarray: raise NotImplementedError
+    def best(self, params: np.ndarray, counts: Any) -> np.ndarray: return params
+    def slopes(self, params: np.ndarray, counts: Any) -> dict: return {}
+    def within(self, params: np.ndarray) -> np.ndarray: return params
+    def rebind(self, sequences: Any, prior: Any) -> Family:
+        "The same family, made for other data."
+        return type(self)(sequences, self.n_states, prior)
 
     @property
     def values(self) -> np.ndarray:
@@ -518,6 +574,7 @@ class GaussianFamily(Family):
     "Gaussian emissions with unknown means and scales; parameters `(2, S)`."
     name = "gaussian"
     parameters = ("means", "scales")
+    normal = True
 
     def __init__(self, sequences: Any, n_states: int, prior: Any):
         self.held, self.n_states = sequences, n_states
@@ -545,6 +602,33 @@ class GaussianFamily(Family):
         shape, scale = self.prior_scales
         z = (means - self.prior_means[0]) / self.prior_means[1]
         return float((-.5 * z**2 - (2 * shape + 1) * np.log(scales) - scale / scales**2).sum())
+
+    @cached_property
+    def least(self) -> float:
+        "The smallest scale that is tried."
+        return least_scale(self.held.values)
+
+    @property
+    def centre(self) -> float:
+        "The middle of observations that are far from zero; 0 for others."
+        middle = float(np.median(self.values)) if len(self.values) else 0.
+        return middle if abs(middle) > 1e3 * self.values.std() else 0.
+
+    def best(self, params: np.ndarray, counts: Any) -> np.ndarray:
+        counts, (means, scales) = with_values(counts, self.held), params
+        some = counts.observed > 0
+        mean, square = counts.emission / np.where(some, counts.observed, 1) # around the old centre
+        variance = np.where(some, np.maximum(square - mean**2, 0), scales**2)
+        return np.array([means + mean, np.maximum(np.sqrt(variance), self.least)])
+
+    def slopes(self, params: np.ndarray, counts: Any) -> dict:
+        counts, scales = with_values(counts, self.held), params[1]
+        total, squares = counts.emission
+        by_scale = (squares / scales**2 - counts.observed) / scales
+        return dict(means=total / scales**2, scales=by_scale)
+
+    def within(self, params: np.ndarray) -> np.ndarray:
+        return np.array([params[0], np.maximum(params[1], self.least)])
 
     def fitted_start(self, rng: np.random.Generator) -> np.ndarray:
         return mixture_start(self.held.values, self.n_states, self.name, rng)
@@ -585,6 +669,15 @@ class PoissonFamily(Family):
         "Log prior density of the rates, up to a constant."
         shape, rate = self.prior_rates
         return float((xlogy(shape - 1, params[0]) - rate * params[0]).sum())
+
+    def best(self, params: np.ndarray, counts: Any) -> np.ndarray:
+        counts = with_values(counts, self.held)
+        some = counts.observed > 0
+        return np.where(some, counts.emission[:1] / np.where(some, counts.observed, 1), params)
+
+    def slopes(self, params: np.ndarray, counts: Any) -> dict:
+        counts = with_values(counts, self.held)
+        return dict(rates=over(counts.emission[0], params[0]) - counts.observed)
 
     def fitted_start(self, rng: np.random.Generator) -> np.ndarray:
         return mixture_start(self.held.values, self.n_states, self.name, rng)
@@ -630,6 +723,14 @@ class CategoricalFamily(Family):
 
     def log_prior(self, params: np.ndarray) -> float: return log_rows(params, self.prior_probs)
 
+    def best(self, params: np.ndarray, counts: Any) -> np.ndarray:
+        found = counts.emission + less_one(self.prior_probs)
+        total = found.sum(1, keepdims=True)
+        return np.where(total > 0, found / np.where(total > 0, total, 1), params)
+
+    def slopes(self, params: np.ndarray, counts: Any) -> dict:
+        return dict(probs=over(counts.emission + less_one(self.prior_probs), params))
+
     def fitted_start(self, rng: np.random.Generator) -> np.ndarray:
         n_symbols = self.prior_probs.shape[1]
         probs = symbol_start(self.held, self.n_states, n_symbols, rng) * (self.prior_probs > 0)
@@ -653,16 +754,37 @@ class Kind(NamedTuple):
     moments: Callable | None = None # Means and variances `(..., S, d)` from arrays `(..., S, …)`
     kind: type | None = None # Class of the objects, if `make` is not it
     angles: tuple[str, ...] = () # Arrays that are angles, whose mean is that of directions
+    coded: bool = False # Whether values are numbers of symbols, behind which are words
+    distance: Callable | None = None # How far laws are apart, if not by their moments
+    spans: Callable | None = None # Columns of each array, from shapes by name; `None`: one for all
 
 def from_probs(probs: Numbers) -> Categorical:
     "Categorical emissions from rows that sum to one nearly."
     return Categorical(probs / np.sum(probs, -1, keepdims=True))
 
+def of_normals(f: dict, g: dict) -> np.ndarray:
+    "Bhattacharyya distance of normal laws."
+    both = f["scales"]**2 + g["scales"]**2
+    apart = (f["means"] - g["means"])**2 / both / 4
+    return apart + np.log(both / (2 * f["scales"] * g["scales"])) / 2
+
+def of_counts(f: dict, g: dict) -> np.ndarray:
+    "Bhattacharyya distance of Poisson laws."
+    return (np.sqrt(f["rates"]) - np.sqrt(g["rates"]))**2 / 2
+
+def of_symbols(f: dict, g: dict) -> np.ndarray:
+    "Bhattacharyya distance of categorical laws."
+    overlap = np.sqrt(g["probs"][:, :, 0]) @ np.sqrt(f["probs"][:, 0]).swapaxes(1, 2)
+    return -np.log(np.clip(overlap, 1e-300, 1))
+
 KINDS = {
     "gaussian": Kind(Gaussian, ("means", "scales"),
-                     lambda means, scales: (means[..., None], scales[..., None]**2)),
-    "poisson": Kind(Poisson, ("rates",), lambda rates: (rates[..., None], rates[..., None])),
-    "categorical": Kind(from_probs, ("probs",), kind=Categorical),
+                     lambda means, scales: (means[..., None], scales[..., None]**2),
+                     distance=of_normals),
+    "poisson": Kind(Poisson, ("rates",), lambda rates: (rates[..., None], rates[..., None]),
+                    distance=of_counts),
+    "categorical": Kind(from_probs, ("probs",), kind=Categorical, coded=True,
+                        distance=of_symbols),
 }
 COMPOSED: dict[str, Callable] = {} # the kind of emissions that are made of others, given theirs
 
@@ -693,8 +815,7 @@ def emission_arrays(
     emission: Any, # An emission object
 ) -> tuple[str, dict]: # Name of its family, and arrays by name
     "The family of an emission object and its arrays; another class is `custom` and has none."
-    if isinstance(emission, Emission) and hasattr(emission, "taken_apart"):
-        return emission.taken_apart()
+    if hasattr(type(emission), "taken_apart"): return emission.taken_apart()
     for name, kind in KINDS.items():
         of = kind.kind or kind.make
         if isinstance(of, type) and isinstance(emission, of):
@@ -709,11 +830,92 @@ def make_emission(
     kind = kind_of(name)
     return kind.make(**{part: np.asarray(arrays[part], float) for part in kind.parts})
 
+# %% ../../nbs/engine/emissions.ipynb #480b202d
+def column_spans(
+    family: str, # Name of the family
+    shapes: dict[str, tuple], # Shape of each array, states first
+) -> dict[str, tuple[int, int]]: # First column and the one after the last, for each array
+    "Which columns of the observations each array of an emission speaks of."
+    kind = kind_of(family)
+    if kind is None or not set(kind.parts) <= set(shapes): return {}
+    if kind.spans is not None: return kind.spans(shapes)
+    return {part: (0, 1) for part in kind.parts}
+
+# %% ../../nbs/engine/emissions.ipynb #8148e572
+def emission_distance(
+    family: str, # Name of the family
+    draws: dict[str, np.ndarray], # Arrays by name, `(n, S, …)`
+    target: dict[str, np.ndarray], # Arrays of the reference by name, `(S, …)`
+) -> np.ndarray: # `(n, r, s)`
+    "Distance of the law of each reference state `r` to that of each state `s` of each draw."
+    f = {k: np.asarray(v, float)[:, None] for k, v in draws.items() if k in target}
+    g = {k: np.asarray(v, float)[None, :, None] for k, v in target.items() if k in f}
+    kind = kind_of(family)
+    known = kind is not None and set(kind.parts) <= set(f)
+    if known and kind.distance is not None: return kind.distance(f, g)
+    if known and kind.moments is not None:
+        (m, v), (to, w) = (kind.moments(*(x[k] for k in kind.parts)) for x in (f, g))
+        both = v + w
+        apart = (m - to)**2 / both / 4 + np.log(both / (2 * np.sqrt(v * w))) / 2
+        return apart.sum(-1)
+    n, S = next(iter(draws.values())).shape[:2] if draws else (1, 1)
+    total = np.zeros((n, S, S))
+    for k in f:
+        unit = g[k].std(1).mean()
+        if unit > 0: total += (((f[k] - g[k]) / unit)**2).reshape(n, S, S, -1).mean(-1)
+    return total
+
+# %% ../../nbs/engine/emissions.ipynb #9bd3474a
+def usual_family(
+    labels: bool, # Whether observations are labels
+) -> str:
+    "The family that is learned if nobody says which."
+    return "categorical" if labels else "gaussian"
+
+def takes_codes(
+    emission: Any, # Name of a family, or an emission object
+) -> bool:
+    "Whether observations are numbers of symbols, behind which there may be words."
+    if not isinstance(emission, str): return bool(getattr(emission, "coded", False))
+    kind = kind_of(emission)
+    return kind is not None and kind.coded
+
+def seen_states(
+    n_states: int, # Number of states
+) -> Categorical:
+    "The emission of states that are seen as they are."
+    return Categorical(np.eye(n_states))
+
+def code_hint(
+    name: str, # Name of a family
+    values: np.ndarray, # Observations
+) -> str:
+    "What to say if whole numbers are taken for measurements."
+    if name != "gaussian" or values.dtype.kind != "i": return ""
+    return ' (whole numbers: for codes or counts pass "categorical", "poisson" or "states")'
+
+def half_counts(
+    emission: Any, # Name of a family, with options or not
+    values: np.ndarray, # Observations
+    n_states: int, # Number of states, at most
+) -> dict: # Arguments of `Prior`
+    "A prior of half a count for each symbol, so that none is impossible for lack of luck."
+    coded = isinstance(emission, str) and takes_codes(emission)
+    if not coded or not has_value(values).any(): return {}
+    n_symbols = int(np.nanmax(values)) + 1
+    check_table(n_symbols, n_states)
+    return dict(probs=np.full(max(n_symbols, 1), 1.5))
+
+def small_emissions() -> dict[str, Emission]: # By name of the family
+    "An emission of two states for each shape that kernels know: a curve and a table."
+    return dict(gaussian=Gaussian([0., 1.], .3), categorical=seen_states(2))
+
 # %% ../../nbs/engine/emissions.ipynb #56722e4f
 class WithHoles:
     "An emission of a class of its own, which is asked only about values that are there."
     def __init__(self, emission: Any): self.whole, self.n_states = emission, emission.n_states
 
+    def taken_apart(self) -> tuple[str, dict]: return emission_arrays(self.whole)
     def check(self, values: np.ndarray, name: str = "sequences") -> np.ndarray: return values
 
     def log_likelihood(self, values: np.ndarray) -> np.ndarray:

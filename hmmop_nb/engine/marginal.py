@@ -240,8 +240,8 @@ class MarginalSampler(GibbsSampler):
 def refuse_marginal(problem):
     "Say what stands in the way of moves with the states summed out."
     other = 'use variant="collapsed"'
-    if problem.family.learned and problem.family.name != "gaussian":
-        raise ValueError(f'variant: "marginal" learns Gaussians only, and these emissions are '
+    if problem.family.learned and not problem.family.normal:
+        raise ValueError(f'variant: "marginal" learns normal laws only, and these emissions are '
                          f"{problem.family.name}; {other}")
     if problem.sparse:
         raise ValueError('prior: variant="marginal" needs the concentrations of T, not '

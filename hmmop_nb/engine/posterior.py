@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -21,7 +22,10 @@ from hmmop_nb.engine.checks import (
     Numbers, able, as_array, as_dict, as_floats, as_items, as_number, as_path, check_finite,
     first_place, set_fields, shown, whole
 )
-from .emissions import FAMILIES, KINDS, emission_arrays, kind_of, make_emission
+from hmmop_nb.engine.emissions import (
+    FAMILIES, KINDS, column_spans, emission_arrays, emission_distance, kind_of, make_emission,
+    takes_codes
+)
 from .files import FORMAT_VERSION, as_plain, check_target, read_npz, write_npz
 from .plot import plot_chain, plot_matrix, shades
 from ..model import HMMOP
@@ -195,9 +199,9 @@ class Draws:
 
 # %% ../../nbs/engine/posterior.ipynb #497e788c
 def symbol_names(self) -> list[str] | None:
-    "The words behind the symbols of categorical emissions, if there were any."
+    "The words behind the symbols of emissions, if there were any."
     labels = self.info.get("labels")
-    if self.family != "categorical" or not isinstance(labels, list): return None
+    if not takes_codes(self.family) or not isinstance(labels, list): return None
     symbols = self.emission["probs"].shape[3]
     names = [str(x) for x in labels[:symbols]]
     names += [str(i) for i in range(len(names), symbols)] # more than were seen
@@ -214,6 +218,16 @@ def state_names(self) -> list[str] | None:
     if not alone or len(set(emitted.tolist())) < self.n_states: return None
     return [names[s] for s in emitted]
 
+def column_names(self, name: str) -> list[str] | None:
+    "The names of the columns of the data that an emission array speaks of, if they have any."
+    columns = self.info.get("reading", {}).get("value")
+    if name not in self.emission or not isinstance(columns, list): return None
+    shapes = {key: x.shape[2:] for key, x in self.emission.items()}
+    spans = column_spans(self.family, shapes)
+    if max((end for _, end in spans.values()), default=0) != len(columns): return None
+    begin, end = spans[name]
+    return [str(x) for x in columns[begin:end]]
+
 def axis_names(self, name: str) -> list[list[str]]:
     "What to write for each index along each axis of a quantity, after chain and draw."
     shape = self._values(name).shape[2:]
@@ -223,11 +237,17 @@ def axis_names(self, name: str) -> list[list[str]]:
     for axis in (by_state | self.info.get("state_axes", {})).get(name, []):
         if states is not None: names[axis] = states
     if name == "probs" and symbol_names(self) is not None: names[1] = symbol_names(self)
-    columns = self.info.get("reading", {}).get("value")
-    if name in self.emission and isinstance(columns, list):
-        for axis in range(1, len(names)):
-            if len(names[axis]) == len(columns): names[axis] = [str(x) for x in columns]
+    own = column_names(self, name)
+    for axis in range(1, len(names)):
+        if own and len(own) > 1 and len(names[axis]) == len(own): names[axis] = own
     return names
+
+def shown_name(self, name: str) -> str:
+    "How a quantity is called in tables: with its column, if there are several and it has one."
+    own, every = column_names(self, name), self.info.get("reading", {}).get("value")
+    if not own or not isinstance(every, list) or len(every) < 2: return name
+    if len(own) > 1 and self._values(name).ndim > 3: return name # the columns stand in brackets
+    return f"{own[0]}.{re.sub('_[0-9]+$', '', name)}"
 
 # %% ../../nbs/engine/posterior.ipynb #2767dd3c
 def check_prob(prob: Any) -> float:
@@ -453,7 +473,8 @@ def all_entries(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     for name in names:
         x = self._values(name)
         places = [", ".join(words) for words in product(*axis_names(self, name))]
-        labels += [f"{name}[{place}]" if place else name for place in places]
+        said = shown_name(self, name)
+        labels += [f"{said}[{place}]" if place else said for place in places]
         blocks.append(x.reshape(*x.shape[:2], -1).astype(float))
     return np.array(labels, object), np.concatenate(blocks, 2)
 
@@ -627,35 +648,36 @@ def plot_graph(
     psi = np.nan_to_num(mean_of(self, "psi"))
     return plot_chain(mean_of(self, "T"), psi, axis_names(self, "T")[0], least, ax)
 
-# %% ../../nbs/engine/posterior.ipynb #a1183d32
-def emission_distance(
-    family: str, # Name of the family
-    draws: dict[str, np.ndarray], # Arrays by name, `(n, S, …)`
-    target: dict[str, np.ndarray], # Arrays of the reference by name, `(S, …)`
-) -> np.ndarray: # `(n, r, s)`
-    "Distance of the law of each reference state `r` to that of each state `s` of each draw."
-    f = {k: np.asarray(v, float)[:, None] for k, v in draws.items() if k in target}
-    g = {k: np.asarray(v, float)[None, :, None] for k, v in target.items() if k in f}
-    if family == "gaussian":
-        both = f["scales"]**2 + g["scales"]**2
-        apart = (f["means"] - g["means"])**2 / both / 4
-        return apart + np.log(both / (2 * f["scales"] * g["scales"])) / 2
-    if family == "poisson": return (np.sqrt(f["rates"]) - np.sqrt(g["rates"]))**2 / 2
-    if family == "categorical":
-        overlap = np.sqrt(g["probs"][:, :, 0]) @ np.sqrt(f["probs"][:, 0]).swapaxes(1, 2)
-        return -np.log(np.clip(overlap, 1e-300, 1))
-    kind = kind_of(family)
-    if kind is not None and kind.moments is not None and set(kind.parts) <= set(f):
-        (m, v), (to, w) = (kind.moments(*(x[k] for k in kind.parts)) for x in (f, g))
-        both = v + w
-        apart = (m - to)**2 / both / 4 + np.log(both / (2 * np.sqrt(v * w))) / 2
-        return apart.sum(-1)
-    n, S = next(iter(draws.values())).shape[:2] if draws else (1, 1)
-    total = np.zeros((n, S, S))
-    for k in f:
-        unit = g[k].std(1).mean()
-        if unit > 0: total += (((f[k] - g[k]) / unit)**2).reshape(n, S, S, -1).mean(-1)
-    return total
+# %% ../../nbs/engine/posterior.ipynb #e7e400a5
+def standard_means(self) -> np.ndarray: # `(S, columns)`
+    "Means of the columns in each state, each column around 0 and with its own deviation as unit."
+    kind = kind_of(self.family)
+    if kind is None or kind.moments is None:
+        raise ValueError(f"emission: the {self.family} family tells no means of its columns that "
+                         "could be drawn; look at summary()")
+    means, variances = kind.moments(*(mean_of(self, part) for part in kind.parts))
+    unit = np.sqrt(variances.mean(0) + means.var(0))
+    return (means - means.mean(0)) / np.where(unit > 0, unit, 1.)
+
+def plot_emission(
+    self,
+    ax: Any = None, # matplotlib axes to draw on; `None` makes a figure
+) -> Any: # The axes
+    "Draw the mean of every column of the observations in every state."
+    import matplotlib.pyplot as plt
+    means = standard_means(self)
+    S, d = means.shape
+    columns = self.info.get("reading", {}).get("value")
+    named = isinstance(columns, list) and len(columns) == d
+    if ax is None: ax = plt.subplots(figsize=(1.6 + .45 * d, 1. + .28 * S))[1]
+    ax, = check_axes([ax], 1)
+    size = max(np.abs(means).max(), 1e-12)
+    image = ax.imshow(means, cmap="PuOr_r", vmin=-size, vmax=size, aspect="auto")
+    ax.set_xticks(range(d), [str(x) for x in columns] if named else range(d), rotation=60)
+    ax.set_yticks(range(S), axis_names(self, "T")[0])
+    ax.set(xlabel="column", ylabel="state")
+    ax.figure.colorbar(image, ax=ax, label="mean, standardised")
+    return ax
 
 # %% ../../nbs/engine/posterior.ipynb #adfb5a25
 def best_order(
@@ -925,11 +947,20 @@ def read_draws(
 ARVIZ_NAMES = {"divergent": "diverging", "accept": "acceptance_rate", # its functions look for these
                "log_likelihood": "total_log_likelihood"} # and must not take this for another
 
+def column_axis(self, name: str, axis: int) -> str:
+    "What ArviZ calls an axis of columns: those of a product differ, and so do the two of a matrix."
+    member = re.search("_[0-9]+$", name)
+    whole = f"column{member.group()}" if member else "column"
+    return whole if axis == self.emission[name].ndim - 3 else f"{whole}_to"
+
 def arviz_dims(self) -> dict[str, list[str]]:
     "Names of the axes of each quantity, after chain and draw."
     dims = {"T": ["state", "state_to"], "start": ["state"], "psi": ["state"]}
     for name, x in self.emission.items():
         dims[name] = ["state", *(f"{name}_dim_{i}" for i in range(1, x.ndim - 2))]
+        own = column_names(self, name) or []
+        for i in range(1, x.ndim - 2): # columns have a coordinate of their own
+            if len(own) == x.shape[2 + i] > 1: dims[name][i] = column_axis(self, name, i)
     if symbol_names(self) is not None: dims["probs"] = ["state", "symbol"]
     for name, axes in self.info.get("state_axes", {}).items():
         dims[name] = [f"{name}_dim_{i}" for i in range(self.extra[name].ndim - 2)]
@@ -965,6 +996,9 @@ def to_arviz(
     states = state_names(self) or np.arange(self.n_states)
     coords: dict[str, Any] = {"state": states, "state_to": states}
     if symbol_names(self) is not None: coords["symbol"] = symbol_names(self)
+    for name, x in self.emission.items():
+        for i, label in enumerate(arviz_dims(self)[name]):
+            if label.startswith("column"): coords[label] = column_names(self, name)
     more = dict(dims=arviz_dims(self), coords=coords)
     if int(arviz.__version__.split(".")[0]) >= 1: data = arviz.from_dict(groups, **more)
     else: data = arviz.from_dict(**groups, **more)
@@ -1161,6 +1195,7 @@ class Posterior(Draws):
     plot_trace = plot_trace
     plot_T = plot_T
     plot_graph = plot_graph
+    plot_emission = plot_emission
     relabel = relabel
     save = save
     load = staticmethod(load)

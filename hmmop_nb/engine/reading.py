@@ -14,6 +14,7 @@ import numpy as np
 from hmmop_nb.engine.checks import (
     NO_VALUE, Data, able, as_array, as_items, as_name, as_observations, is_wide, shown, switch
 )
+from .emissions import takes_codes
 from .knowledge import is_gone
 from .problem import check_positions
 from .scale import Blocks, in_blocks, is_far
@@ -460,5 +461,5 @@ def read_for(
                          "and symbols by number; pass the posterior of fit, which knows its "
                          "labels, or read them by read_sequences(data, labels=[...])[0], with the "
                          "labels in the order of their numbers")
-    coded = "missing" in known and getattr(model, "family", None) == "categorical"
+    coded = "missing" in known and takes_codes(getattr(model, "family", ""))
     return blank_codes(sequences) if coded and found is None else sequences

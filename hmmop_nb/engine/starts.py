@@ -17,7 +17,7 @@ from .random import Stream, sweep_rng
 from .vectors import learned_family
 
 # %% auto #0
-__all__ = ['SURE', 'BLIND', 'SHORT', 'LONG', 'SEATS', 'company_of', 'cut_cells', 'neighbour_start', 'Rehearsal', 'are_apart',
+__all__ = ['SURE', 'ROUNDS', 'SEATS', 'company_of', 'cut_cells', 'neighbour_start', 'n_blind', 'Rehearsal', 'are_apart',
            'beginnings', 'try_starts']
 
 # %% ../../nbs/engine/starts.ipynb #ab977edc
@@ -90,9 +90,14 @@ def neighbour_start(
 
 # %% ../../nbs/engine/starts.ipynb #10974c29
 SURE = .995 # mean probability of the best state, above which emissions tell states apart
-BLIND = 4 # random beginnings at least; with many states one more than states
-SHORT, LONG = 20, 60 # passes of the first round and of the second
+ROUNDS = (1, 15), (2, 30), (4, 60) # each for one in so many beginnings, with so many passes
 SEATS = 2 * 10**6 # their random numbers: far from those of restarts
+
+def n_blind(
+    n_states: int, # Number of states
+) -> int:
+    "How many random beginnings there are: two for a state, at least 4; above 16, one for a state."
+    return max(4, min(2 * n_states, 16), n_states + 1)
 
 class Rehearsal(NamedTuple):
     "Points to climb from, and what was tried."
@@ -121,7 +126,7 @@ def beginnings(
     own = family.own if family.by_labels else learned_family(family.name, held, family.n_states)
     params = neighbour_start(own, held.offsets, sweep_rng(key, SEATS, Stream.START))
     found = [("mixture", begin.emission), ("neighbours", family.pack(own.unpack(params)))]
-    for n in range(1, max(BLIND, family.n_states + 1) + 1):
+    for n in range(1, n_blind(family.n_states) + 1):
         found.append(("random", family.random_start(sweep_rng(key, SEATS + n, Stream.START))))
     return found
 
@@ -133,16 +138,19 @@ def try_starts(
     climb: Callable, # Function of a problem, a point, a tolerance and a number of passes
 ) -> Rehearsal:
     "Short climbs from several beginnings; the best one or two points are left."
-    S, tried = problem.n_states, []
+    S = problem.n_states
     flat = begin._replace(T=np.full((S, S), 1 / S), start=np.full(S, 1 / S), psi=np.zeros(S))
     if S == 1 or not problem.family.learned or problem.marks is not None or are_apart(
             problem, begin.emission): return Rehearsal([climb(problem, flat, .1, 50).point], [])
-    for kind, params in beginnings(problem, begin, key):
-        end = climb(problem, flat._replace(emission=params), .1, SHORT)
-        tried.append((end.value, len(tried), kind, end))
-    tried.sort(key=lambda each: (-each[0], each[1]))
-    ends = [climb(problem, end.point, .1, LONG) for _, _, _, end in tried[:3]]
+    kinds, emissions = zip(*beginnings(problem, begin, key))
+    ends = [climb(problem, flat._replace(emission=params), .1, ROUNDS[0][1])
+            for params in emissions]
+    report = [dict(kind=kind, value=float(end.value)) for kind, end in zip(kinds, ends)]
+    for one_in, passes in ROUNDS[1:]:
+        ends.sort(key=lambda end: -end.value)
+        ends = [end if end.converged else climb(problem, end.point, .1, passes)
+                for end in ends[:max(2, -(-len(kinds) // one_in))]]
     ends.sort(key=lambda end: -end.value)
     same = ends[0].value - ends[1].value < .05
-    report = [dict(kind=kind, value=float(value)) for value, _, kind, _ in tried]
+    report.sort(key=lambda each: -each["value"])
     return Rehearsal([end.point for end in ends[:1 if same else 2]], report)

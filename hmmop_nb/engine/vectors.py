@@ -22,7 +22,7 @@ from hmmop_nb.engine.checks import (
 from hmmop_nb.engine.emissions import (
     COMPOSED, FAMILIES, KINDS, NO_SYMBOL, Emission, Family, Kind, Weights, broadcast, check_some,
     draw_rows, emission_arrays, emission_family, has_value, kind_of, log_rows, make_emission,
-    table_weights, to_draw
+    table_weights, to_draw, with_holes
 )
 from hmmop_nb.engine.families import (
     Gamma, LearnedCategorical, LearnedFamily, LearnedGamma, LearnedGaussian, LearnedLogNormal,
@@ -37,8 +37,9 @@ __all__ = ['BLOCK', 'ALSO', 'LEARNED', 'BUILT_IN', 'as_rows', 'patterns_of', 'bl
            'fill_in', 'Completed', 'lift', 'VectorFamily', 'NormalWishart', 'LearnedGaussianVector', 'NormalGamma',
            'LearnedDiagonalVector', 'as_switches', 'BernoulliVector', 'LearnedBernoulliVector', 'width_of', 'deal',
            'Product', 'learned_family', 'Members', 'SideBySide', 'LearnedProduct', 'Mixture', 'log_kinds', 'over_kinds',
-           'draw_kinds', 'Kinds', 'KindSums', 'LearnedMixture', 'on_circle', 'of_rows', 'single', 'product_kind',
-           'mixture_kind', 'BoundFamily', 'read_emission', 'emission_name', 'remember_kind', 'family_for']
+           'draw_kinds', 'Kinds', 'KindSums', 'LearnedMixture', 'on_circle', 'of_rows', 'single', 'all_columns',
+           'two_columns', 'spans_of', 'product_kind', 'mixture_kind', 'BoundFamily', 'read_emission', 'emission_name',
+           'remember_kind', 'family_for']
 
 # %% ../../nbs/engine/vectors.ipynb #ae3d22d6
 BLOCK = 1024 # rows that are looked at together, so that they stay in the fast memory
@@ -1125,6 +1126,16 @@ def single(moments: Any) -> Any:
     "Moments of single numbers, with an axis for their one coordinate."
     return lambda *arrays: tuple(x[..., None] for x in moments(*arrays))
 
+def all_columns(
+    shapes: dict[str, tuple], # Shape of each array
+) -> dict[str, tuple[int, int]]:
+    "Every array of a vector speaks of all columns, as many as the first array has."
+    return {part: (0, next(iter(shapes.values()))[-1]) for part in shapes}
+
+def two_columns(shapes: dict[str, tuple]) -> dict[str, tuple[int, int]]:
+    "A count stands beside its size factor."
+    return {part: (0, 2) for part in shapes}
+
 _normal = single(lambda means, scales, *_: (means, scales**2))
 _counts = single(lambda means, dispersions: (means, means + dispersions * means**2))
 KINDS.update(
@@ -1135,12 +1146,20 @@ KINDS.update(
     von_mises=Kind(VonMises, ("means", "concentrations"), on_circle, angles=("means",)),
     negative_binomial=Kind(NegativeBinomial, ("means", "dispersions"), _counts),
     sized_negative_binomial=Kind(partial(NegativeBinomial, sized=True), ("means", "dispersions"),
-                                 _counts),
-    gaussian_vector=Kind(GaussianVector, ("means", "covariances"), of_rows),
-    bernoulli_vector=Kind(BernoulliVector, ("probs",), lambda p: (p, p * (1 - p) + 1e-3)),
+                                 _counts, spans=two_columns),
+    gaussian_vector=Kind(GaussianVector, ("means", "covariances"), of_rows, spans=all_columns),
+    bernoulli_vector=Kind(BernoulliVector, ("probs",), lambda p: (p, p * (1 - p) + 1e-3),
+                          spans=all_columns),
 )
 
 # %% ../../nbs/engine/vectors.ipynb #6b2c31fe
+def spans_of(
+    kind: Kind, # What there is to know of a family
+    shapes: dict[str, tuple], # Shape of each of its arrays
+) -> dict[str, tuple[int, int]]:
+    "The columns that each array speaks of."
+    return {part: (0, 1) for part in shapes} if kind.spans is None else kind.spans(shapes)
+
 def product_kind(inside: list[Kind]) -> Kind:
     "The kind of emissions side by side."
     names = [tuple(f"{part}_{i}" for part in kind.parts) for i, kind in enumerate(inside)]
@@ -1153,9 +1172,18 @@ def product_kind(inside: list[Kind]) -> Kind:
             mine, rest = rest[:len(own)], rest[len(own):]
             if kind.moments is not None: found.append(kind.moments(*mine))
         return tuple(np.concatenate(x, -1) for x in zip(*found))
+    def spans(shapes):
+        found, begin = {}, 0
+        for kind, own in zip(inside, names):
+            mine = {part: shapes[name] for part, name in zip(kind.parts, own)}
+            each = spans_of(kind, mine)
+            found |= {name: (begin + each[part][0], begin + each[part][1])
+                      for part, name in zip(kind.parts, own)}
+            begin += max(end for _, end in each.values())
+        return found
     angles = tuple(f"{part}_{i}" for i, kind in enumerate(inside) for part in kind.angles)
     some = any(kind.moments is not None for kind in inside)
-    return Kind(make, sum(names, ()), moments if some else None, Product, angles)
+    return Kind(make, sum(names, ()), moments if some else None, Product, angles, spans=spans)
 
 def mixture_kind(inside: list[Kind]) -> Kind:
     "The kind of mixtures within states."
@@ -1168,7 +1196,11 @@ def mixture_kind(inside: list[Kind]) -> Kind:
         w = weights[..., None]
         middle = (w * means).sum(-2)
         return middle, (w * (variances + means**2)).sum(-2) - middle**2
-    return Kind(make, ("weights", *kind.parts), kind.moments and moments, Mixture, kind.angles)
+    def spans(shapes):
+        own = spans_of(kind, {part: shapes[part] for part in kind.parts})
+        return own | dict(weights=(0, max(end for _, end in own.values())))
+    return Kind(make, ("weights", *kind.parts), kind.moments and moments, Mixture, kind.angles,
+                spans=spans)
 
 COMPOSED.update(product=product_kind, mixture=mixture_kind)
 
@@ -1203,7 +1235,9 @@ class BoundFamily(Family):
 
     def pack(self, arrays: dict) -> np.ndarray: return self.own.pack(arrays)
     def unpack(self, params: np.ndarray) -> dict: return self.own.unpack(params)
-    def emission(self, params: np.ndarray) -> Any: return self.own.emission(params)
+    def emission(self, params: np.ndarray) -> Any:
+        "The emission object; one of your own is asked only about values that are there."
+        return with_holes(self.own.emission(params), self.own)
     def log_prior(self, params: np.ndarray) -> float: return float(self.own.log_prior(params))
     def fitted_start(self, rng: np.random.Generator) -> np.ndarray: return self.own.start(rng)
     def random_start(self, rng: np.random.Generator) -> np.ndarray:
@@ -1233,6 +1267,9 @@ class BoundFamily(Family):
 
     def draw(self, params: np.ndarray, counts: Any, rng: np.random.Generator) -> np.ndarray:
         return self.own.draw(params, counts.emission, rng)
+
+    def best(self, params: np.ndarray, counts: Any) -> np.ndarray:
+        return self.own.maximise(params, counts.emission)
 
     def expect(self, params: np.ndarray, rows: Any, gamma: np.ndarray) -> np.ndarray:
         "Sums over rows whose states have probabilities."
