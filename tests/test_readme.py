@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hmmop_nb as hm
+from hmmop_nb.engine.reading import read_sequences
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -52,3 +53,22 @@ def test_call_of_the_table_runs(call):
         found = eval(call, dict(hm=brief, **NAMES))
     if "psi_bound" in call: assert 0 < found <= 1
     else: assert np.allclose(found.mean_T.sum(1), 1)
+
+
+def test_a_log_in_the_layout_of_pm4py_is_read():
+    "As the tutorial on careers says: cases, activities, and time stamps that only sort."
+    pd = pytest.importorskip("pandas")
+    log = pd.DataFrame({
+        "case:concept:name": ["7", "7", "7", "8", "8", "8"],
+        "concept:name": ["pay", "ask", "pay", "ask", "ask", "pay"],
+        "time:timestamp": pd.to_datetime(["2024-01-03", "2024-01-01", "2024-02-01", "2024-01-01",
+                                          "2024-01-02", "2024-01-09"], utc=True)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = hm.fit(log, psi=.3, sequence="case:concept:name", order="time:timestamp",
+                       value="concept:name", **BRIEF)
+    assert found.info["labels"] == ["ask", "pay"] and found.T.shape[-2:] == (2, 2)
+    lists, labels = read_sequences(log, sequence="case:concept:name", order="time:timestamp",
+                                   value="concept:name")
+    assert [[labels[code] for code in x] for x in lists] == [["ask", "pay", "pay"],
+                                                             ["ask", "ask", "pay"]]
