@@ -122,7 +122,8 @@
     gaps(redraw) {
       const psi = slider('ψ', .5, redraw), from = choice('from state', [0, 1, 2, 3], 0, redraw), to = choice('to state', [0, 1, 2, 3], 2, redraw)
       return { knobs: [psi, from, to], chain: RING, draw(T) {
-        const p = psi.read(), law = gapLaw(T, p, 12)[from.read()][to.read()], mean = law.reduce((s, x, d) => s + d * x, 0)
+        const p = psi.read(), whole = gapLaw(T, p, 800)[from.read()][to.read()], law = whole.slice(0, 13), mean = whole.reduce((s, x, d) => s + d * x, 0)
+        if (!whole.some(x => x > 0)) return [element('span'), 'These two can never be neighbours in a list of this chain.']
         const bar = (x, kind) => element('span', { class: kind, style: `height: ${(7 * x).toFixed(3)}em` })
         const bars = law.map((x, d) => element('span', { class: 'pair' }, bar(x, 'law'), bar((1 - p) * p ** d, 'guess'), element('small', {}, d)))
         const words = `Lost visits between the two: 0 to 12. Blue: P(d | i, j), mean ${mean.toFixed(2)}; grey: without a look at the states, mean ${(p / (1 - p)).toFixed(2)}.`
