@@ -400,7 +400,8 @@ def live_script():
     import nbformat.v4 as v4
     script = (ROOT/'tools'/'live.js').read_text(encoding='utf-8')
     html = v4.new_output('display_data', {'text/html': f'<script>\n{script}</script>'})
-    return v4.new_code_cell('#| echo: false', outputs=[html])
+    # myst-nb leaves out a cell without code, outputs and all
+    return v4.new_code_cell('#| echo: false\n# the explorers of this page', outputs=[html])
 
 
 PATHS = 'reference/paths.ipynb'  # the page whose numbered lists are the paths of three readers
@@ -440,7 +441,7 @@ RUN_IT = """::: {.callout-note collapse="true"}
 [Binder](https://mybinder.org/v2/gh/{repo}/{branch}?labpath={nb}) opens it with everything installed.
 [Colab](https://colab.research.google.com/github/{repo}/blob/{branch}/{nb}) needs a first cell:
 
-```python
+```text
 !git clone -q https://github.com/{repo}
 %cd {name}/{folder}
 %pip install -q "../..[tutorials]"

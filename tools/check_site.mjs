@@ -1,5 +1,6 @@
 // Open every page of the built site in a real browser and check what a reader would meet.
-// node tools/check_site.mjs [_docs] [--npm .venv/npm/node_modules] [--word omission] [--shots DIR]
+// node tools/check_site.mjs [_docs] [--npm .venv/npm/node_modules] [--word omission] [--shots DIR] [--only PATTERN]
+// --only looks at the pages whose name matches, and leaves out anchors of the others
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -9,7 +10,7 @@ import { execFileSync } from 'node:child_process'
 
 const { values: opt, positionals: [folder = '_docs'] } = parseArgs({ allowPositionals: true, options: {
   npm: { type: 'string', default: '.venv/npm/node_modules' },
-  word: { type: 'string', default: 'omission' }, shots: { type: 'string' } } })
+  word: { type: 'string', default: 'omission' }, shots: { type: 'string' }, only: { type: 'string', default: '' } } })
 const dir = resolve(folder)
 const { chromium } = createRequire(join(resolve(opt.npm), 'x.js'))('playwright-core')
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.png': 'image/png',
@@ -177,7 +178,7 @@ async function checkLive(context, origin) {
 
 if (!existsSync(join(dir, 'index.html'))) { console.error(`no site in ${dir}: build it first`); process.exit(1) }
 if (opt.shots) mkdirSync(opt.shots, { recursive: true })
-const pages = readdirSync(dir, { recursive: true }).map(String).filter(f => f.endsWith('.html') && !f.startsWith('_static')).sort()
+const pages = readdirSync(dir, { recursive: true }).map(String).filter(f => f.endsWith('.html') && !f.startsWith('_static') && new RegExp(opt.only).test(f)).sort()
 const server = await serve(), origin = `http://127.0.0.1:${server.address().port}`
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'] })
