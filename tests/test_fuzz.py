@@ -1,7 +1,6 @@
 """No malformed call ends in anything but an answer or an error that names the argument."""
 import inspect
 import random
-from pathlib import Path
 
 import pytest
 

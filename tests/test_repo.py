@@ -1,12 +1,15 @@
 "The repository is in step with its notebooks, and the package stands on its own."
 import csv
+import re
 import shutil
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import notebooks as nb
@@ -87,3 +90,62 @@ def test_a_table_of_times_comes_from_one_run(path):
     with path.open() as file: rows = list(csv.DictReader(file))
     assert len({row.get("run") for row in rows}) == 1, f"rows of several runs: make bench ONLY={path.stem[6:]}"
     assert len({row.get("version") for row in rows}) == 1
+
+
+def settings():
+    parser = ConfigParser(interpolation=None)
+    parser.read(ROOT / "settings.ini")
+    return parser["DEFAULT"]
+
+
+def test_the_citation_is_of_this_version():
+    cited, facts = yaml.safe_load((ROOT / "CITATION.cff").read_text()), settings()
+    assert str(cited["version"]) == facts["version"]
+    assert cited["repository-code"] == facts["git_url"] and cited["license"] == "Apache-2.0"
+    paper = cited["references"][0]
+    assert paper["title"] in (ROOT / "README.md").read_text() and paper["year"] == 2023
+
+
+def test_supported_pythons_are_the_same_everywhere():
+    pythons = settings()["pythons"].split()
+    work = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
+    assert work["jobs"]["pythons"]["strategy"]["matrix"]["python-version"] == pythons
+    said = f"Python {pythons[0]} to {pythons[-1]}"
+    assert said in (ROOT / "CONTRIBUTING.md").read_text()
+    assert f"python {pythons[0]} to {pythons[-1]}" in (ROOT / "README.md").read_text()
+
+
+def test_workflows_call_targets_that_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    texts = [path.read_text() for path in sorted((ROOT / ".github/workflows").glob("*.yml"))]
+    texts.append((ROOT / "CONTRIBUTING.md").read_text())
+    for text in texts:
+        called = set(re.findall(r"(?:run: |`|^)make ([a-z-]+)", text, re.M))
+        assert called <= targets, called - targets
+    published = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())
+    assert published[True]["push"]["tags"] == ["v*"], "`on` is what YAML reads as true"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")),
+                         ids=lambda path: path.stem)
+def test_forms_are_forms(path):
+    form = yaml.safe_load(path.read_text())
+    if path.stem == "config": return
+    assert form["name"] and form["description"] and form["body"]
+    ids = [part["id"] for part in form["body"]]
+    assert len(set(ids)) == len(ids)
+    for part in form["body"]: assert part["attributes"]["label"], part
+
+
+def test_links_of_the_top_level_texts_lead_to_files():
+    for name in ("README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md"):
+        for link in re.findall(r"\]\(([^)#\s]+)", (ROOT / name).read_text()):
+            if not re.match(r"[a-z]+:", link): assert (ROOT / link).exists(), f"{name}: {link}"
+
+
+def test_ruff_finds_no_mistake():
+    pytest.importorskip("ruff", reason="ruff is not installed; `make lint` does so")
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "hmmop_nb", "tools", "tests",
+               "bench"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -1,8 +1,12 @@
 "The sidebar holds every page, and the adapter to MyST makes of Quarto's Markdown what Quarto does."
 import configparser
 import json
+import posixpath
 import re
+import shutil
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -205,3 +209,220 @@ def test_source_of_the_page_itself():
 def test_slug_is_pandocs():
     titles = ('HMMOP.sample', '1. What `x` says!', 'plot_omission')
     assert [site.slug(s) for s in titles] == ['hmmop.sample', 'what-x-says', 'plot_omission']
+
+
+def test_links_find_the_heading_of_a_method():
+    "nbdev links `#summary`; the heading is that of `Posterior.summary`."
+    goal = page('engine/posterior.ipynb', anchors={'posterior', 'posterior.summary', 'as_given'})
+    anchors = {'summary': 'posterior.summary', 'posterior.summary': 'posterior.summary',
+               'posterior.hidden': 'posterior', 'as_given': 'as_given', 'gone': None}
+    for asked, found in anchors.items(): assert site.find_anchor(asked, goal) == found, asked
+    two = page(anchors={'a.fit', 'b.fit'})
+    assert site.find_anchor('fit', two) is None, 'two methods of one name: no guess'
+
+
+def code(source, *outputs, options=''):
+    "A code cell with outputs of the given kinds."
+    import nbformat.v4 as v4
+    shown = [v4.new_output('display_data', {kind: 'x'}) for kind in outputs]
+    return v4.new_code_cell(options + source, outputs=shown)
+
+
+def test_folded_code_says_what_it_is():
+    assert site.fold_label(code('import a\nfrom b import (\n  c)')) == 'Imports'
+    assert site.fold_label(code('fig = 1', 'image/png')) == 'Code of the picture'
+    assert site.fold_label(code('Markdown(x)', 'text/markdown')) == 'Code of the table'
+    assert site.fold_label(code('x = 1\ntest_eq(x, 1)')) == 'Checks'
+    assert site.fold_label(code('def f(): pass\nclass G: pass')) == 'Code: f, G'
+    cell = code('fig = 1', 'image/png', options='#| code-fold: true\n#| fig-cap: "A $T$ and `x`"\n')
+    site.mend_cell(cell, page())
+    assert site.read_options(cell, page()) == {
+        'code-fold': True, 'fig-cap': 'A $T$ and `x`', 'fig-alt': 'A T and x',
+        'code-summary': 'Code of the picture'}
+    assert cell.source.endswith('\nfig = 1')
+
+
+@pytest.fixture(scope='module')
+def sources(tmp_path_factory):
+    "What Quarto would read, for every page of this tree: nbdev's notebooks, mended."
+    copy = tmp_path_factory.mktemp('sources')
+    for name in ('settings.ini', 'setup.py', '_quarto.yml'): shutil.copy(site.ROOT/name, copy)
+    ignored = shutil.ignore_patterns('__pycache__', '.ipynb_checkpoints', '*.csv')
+    shutil.copytree(site.ROOT/'nbs', copy/'nbs', symlinks=True, ignore=ignored)
+    shutil.copytree(site.ROOT/'hmmop_nb', copy/'hmmop_nb', ignore=ignored)
+    command = [sys.executable, site.ROOT/'tools'/'build_site.py', 'sources', '--root', copy]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    left = sorted(path.name for path in copy.iterdir())
+    assert left == ['_proc', '_quarto.yml', 'hmmop_nb', 'nbs', 'settings.ini', 'setup.py']
+    pages = site.read_pages(copy/'_proc')
+    return {src: page for src, page in pages.items() if not src.startswith('_')}
+
+
+def walk(tree):
+    "All elements of pandoc's tree."
+    if isinstance(tree, dict):
+        yield tree
+        for part in tree.values(): yield from walk(part)
+    elif isinstance(tree, list):
+        for part in tree: yield from walk(part)
+
+
+def visible(page):
+    "Cells that are shown, with their options."
+    for cell in page.nb.cells:
+        opts = site.read_options(cell, page) if cell.cell_type == 'code' else {}
+        if cell.cell_type != 'raw' and not site.off(opts.get('include')): yield cell, opts
+
+
+@pytest.fixture(scope='module')
+def trees(sources):
+    "Every page as pandoc, which is what Quarto stands on, reads its Markdown."
+    pypandoc = pytest.importorskip('pypandoc')
+
+    def parse(page):
+        texts = [text for cell, opts in visible(page)
+                 for text in site.written_markdown(cell, opts)]
+        return json.loads(pypandoc.convert_text('\n\n'.join(texts), 'json', 'markdown'))
+
+    with ThreadPoolExecutor(2) as pool: return dict(zip(sources, pool.map(parse, sources.values())))
+
+
+ATTRIBUTED = dict(Header=1, Div=0, Span=0, CodeBlock=0, Code=0, Figure=0, Table=0, Image=0, Link=0)
+
+
+def ids(tree, page):
+    "Anchors that Quarto's page will have."
+    found = {element['c'][ATTRIBUTED[element['t']]][0] for element in walk(tree)
+             if element.get('t') in ATTRIBUTED}
+    labels = {str(opts.get('label')) for _, opts in visible(page) if 'label' in opts}
+    equations = {label for cell, opts in visible(page) for text in site.written_markdown(cell, opts)
+                 for label in re.findall(r'\{#([\w-]+)\}', text)}
+    return found | labels | equations
+
+
+def test_every_link_of_every_page_leads_somewhere(sources, trees):
+    anchors = {src: ids(tree, sources[src]) for src, tree in trees.items()}
+    ours, lost, followed = 'https://hmmop-nb.github.io/hmmop_nb', [], 0
+    for src, tree in trees.items():
+        for element in walk(tree):
+            if element.get('t') != 'Link': continue
+            path, _, anchor = element['c'][2][0].partition('#')
+            if path.startswith(ours): lost.append(f'{src}: {path} is not local')
+            if re.match(r'[a-z]+:', path): continue
+            goal = posixpath.normpath(posixpath.join(posixpath.dirname(src), path)) if path else src
+            followed += 1
+            if goal.endswith('.ipynb') and goal not in sources: lost.append(f'{src}: no page {goal}')
+            elif anchor and goal in sources and anchor not in anchors[goal]:
+                lost.append(f'{src}: {goal} has no anchor {anchor}')
+    assert followed > 1000 and not lost, '\n'.join(lost)
+
+
+def test_code_blocks_hold_code(trees):
+    "No Markdown inside, and no type that nbdev made up from a default."
+    wrong = [f'{src}: {element["c"][1][:60]}' for src, tree in trees.items() for element in walk(tree)
+             if element.get('t') == 'CodeBlock' and re.search(r'\]\(http|NoneType', element['c'][1])]
+    assert not wrong, '\n'.join(wrong)
+
+
+def test_signatures_tell_what_they_return(sources):
+    blocks = [text for cell, opts in visible(sources['01_transforms.ipynb'])
+              for text in site.written_markdown(cell, opts)]
+    thin = next(text for text in blocks if re.match('#+ thin\n', text))
+    assert re.search(r'\| Returns \|.*Transition matrix of the observed chain', thin), thin
+
+
+def words(tree):
+    "What is read, whatever it is set in."
+    kept = dict(Str=lambda c: c, Code=lambda c: c[1], Math=lambda c: c[1], Space=lambda c: ' ')
+    return ''.join(kept[e['t']](e.get('c')) for e in walk(tree) if e.get('t') in kept)
+
+
+def test_headings_differ(trees):
+    for src, tree in trees.items():
+        heads = [words(e['c'][2]) for e in walk(tree) if e.get('t') == 'Header']
+        twice = sorted({head for head in heads if heads.count(head) > 1})
+        assert not twice, f'{src}: {twice}'
+
+
+def test_pictures_have_words_and_folds_have_labels(sources):
+    for src, page in sources.items():
+        for cell, opts in visible(page):
+            if cell.cell_type != 'code': continue
+            where = f'{src}: {cell.source[:80]}'
+            if site.has_picture(cell): assert len(str(opts.get('fig-alt', ''))) > 10, where
+            if opts.get('code-fold') in (True, 'true'): assert opts.get('code-summary'), where
+            for o in cell.outputs:
+                images = re.findall('<img[^>]*>', o.get('data', {}).get('text/html', ''))
+                assert all('alt="' in image for image in images), where
+
+
+def test_words_come_before_code(sources):
+    for src, page in sources.items():
+        shown = (cell for cell, opts in visible(page) if cell.cell_type == 'markdown'
+                 or cell.outputs or not site.off(opts.get('echo')))
+        assert next(shown).cell_type == 'markdown', src
+
+
+def test_quarto_is_told_what_the_reader_needs():
+    quarto = yaml.safe_load((site.ROOT/'_quarto.yml').read_text())['format']['html']
+    assert quarto['respect-user-color-scheme'] is True
+    assert quarto['code-overflow'] == 'wrap', 'no block is cut'
+    styles = (site.ROOT/'nbs'/'styles.css').read_text()
+    for rule in ('span.math.display, p > span[id^="eq-"]', 'main table.table col',
+                 'body.quarto-dark', '.cell-output-stdout pre'): assert rule in styles, rule
+    ignored = (site.ROOT/'.gitignore').read_text().split()
+    assert {'/index_files/', '_proc/', '_docs/', 'nbs/nbdev.yml'} <= set(ignored)
+
+
+def test_tutorials_can_be_run_elsewhere(sources):
+    for src, page in sources.items():
+        texts = '\n'.join(cell.source for cell in page.nb.cells if cell.cell_type == 'markdown')
+        story = src.startswith('tutorials/') and not src.endswith('index.ipynb')
+        assert (f'labpath=nbs/{src})' in texts and f'blob/main/nbs/{src})' in texts) == story, src
+
+
+def test_three_paths_lead_through_the_site(sources):
+    paths = site.reading_paths(sources)
+    assert list(paths) == ['I have data', 'I want the mathematics', 'I want to change the code']
+    for title, path in paths.items():
+        assert len(path) >= 10 and len(set(path)) == len(path) and set(path) <= set(sources), title
+        for before, after in zip(path, path[1:]):
+            foot = {src: sources[src].nb.cells[-1].source for src in (before, after)}
+            on, back = (posixpath.relpath(b, posixpath.dirname(a) or '.')
+                        for a, b in ((before, after), (after, before)))
+            assert re.search(rf'\({re.escape(on)}\) →', foot[before]), (before, foot[before])
+            assert re.search(rf'← \[[^]]*\]\({re.escape(back)}\)', foot[after]), (after, foot[after])
+
+
+LIVE = """
+require('node:vm').runInThisContext(require('node:fs').readFileSync(process.argv[1], 'utf8'))
+const { thin, unthin, nearestStochastic, gapLaw, l1 } = globalThis.hmmop
+const cases = JSON.parse(require('node:fs').readFileSync(0, 'utf8'))
+console.log(JSON.stringify(cases.map(({ T, psi, rows }) => ({ thin: thin(T, psi),
+  back: unthin(thin(T, psi), psi), near: nearestStochastic(rows), gaps: gapLaw(T, psi, 6),
+  l1: l1(thin(T, psi), T) }))))
+"""
+
+
+def test_explorers_of_the_page_compute_what_python_does():
+    import numpy as np
+    import hmmop_nb as hm
+    from hmmop_nb.gaps import gap_law
+    if not shutil.which('node'): pytest.skip('no Node.js here; the browser check does the same')
+    rng, cases = np.random.default_rng(0), []
+    for n in (2, 4, 9):
+        for psi in (0., .6, rng.uniform(0, .9, n)):
+            cases.append(dict(T=rng.dirichlet(np.full(n, .5), n), psi=psi,
+                              rows=rng.normal(size=(n, n))))
+    script = site.ROOT/'tools'/'live.js'
+    told = json.dumps(cases, default=lambda x: x.tolist())
+    done = subprocess.run(['node', '-e', LIVE, script], input=told, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for case, found in zip(cases, json.loads(done.stdout)):
+        T, psi, rows = case['T'], case['psi'], case['rows']
+        R = hm.thin(T, psi)
+        wanted = dict(thin=R, back=T, near=hm.nearest_stochastic(rows), gaps=gap_law(T, psi, 6),
+                      l1=hm.l1_distance(R, T))
+        for name, value in wanted.items():
+            np.testing.assert_allclose(found[name], value, atol=1e-10, rtol=0, err_msg=name)

@@ -1,13 +1,15 @@
 """Build the documentation site, or check its sidebar.
 
     python tools/build_site.py build
+    python tools/build_site.py sources   # only what Quarto would read, in _proc/
     python tools/build_site.py sidebar
 
-With `quarto` on the PATH the site is what `nbdev_docs` makes. Without it the same processed
+nbdev processes the notebooks, `mend` puts right what it leaves wrong (signatures, links, labels of
+folded code, words for pictures), and `quarto` renders them if it is on the PATH. Without it the same
 notebooks go through a small adapter, from Quarto's Markdown to MyST, and Sphinx renders them. Both
 read the sidebar from `_quarto.yml`.
 """
-import argparse, configparser, importlib, inspect, os, posixpath, re, shutil, subprocess, sys
+import argparse, ast, configparser, importlib, inspect, json, os, posixpath, re, shutil, subprocess, sys
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -316,22 +318,165 @@ def show_doc(text, doc=''):
     if inspect.isclass(thing) and not told.parameters:
         code = f'class {name}({", ".join(base.__name__ for base in thing.__bases__)})'
     table = parameter_table(told)
-    if table: table = f'\n\n:::{{container}} parameters\n\n{table}\n:::\n'
+    if table: table = f'\n\n::: {{.parameters}}\n\n{table}\n\n:::\n'
     link = f'[source]({source}){{.source-link}}\n\n' if source else ''
     return f'{level} {name}\n\n{link}```python\n{code}\n```\n\n{written_doc(said)}{table}'
 
 
-def options(cell, page):
-    "Quarto's `#| key: value` options of a code cell, which then leave its source."
-    lines = cell.source.split('\n')
+def split_options(source):
+    "The lines of options at the head of a cell, and the code below them."
+    lines = source.split('\n')
     n = next((i for i, l in enumerate(lines) if not l.startswith('#|')), len(lines))
-    cell.source = '\n'.join(lines[n:]).strip('\n')
-    text = [re.sub(r'^#\| ?', '', l) for l in lines[:n]]
+    return lines[:n], '\n'.join(lines[n:]).strip('\n')
+
+
+def read_options(cell, page):
+    "Quarto's `#| key: value` options of a code cell."
+    text = [re.sub(r'^#\| ?', '', l) for l in split_options(cell.source)[0]]
     # a bare word is a directive of nbdev
     text = [l for l in text if re.match(r'[\w-]+:(\s|$)|\s+\S|- ', l)]
     try: return yaml.safe_load('\n'.join(text)) or {}
     except yaml.YAMLError as e:
         raise SiteError(f'{page.src}: cell options are not YAML: {text}\n{e}') from None
+
+
+def options(cell, page):
+    "The same, which then leave the source of the cell."
+    found = read_options(cell, page)
+    cell.source = split_options(cell.source)[1]
+    return found
+
+
+def has_picture(cell):
+    return any(kind.startswith('image/') for o in cell.get('outputs', [])
+               for kind in o.get('data', {}))
+
+
+def fold_label(cell):
+    "What folded code is, in a word or two: a reader decides by it whether to open it."
+    code = split_options(cell.source)[1]
+    try: tree = ast.parse(code)
+    except SyntaxError: return 'Code'
+    kinds = {type(o) for o in tree.body}
+    if kinds <= {ast.Import, ast.ImportFrom}: return 'Imports'
+    if has_picture(cell): return 'Code of the picture'
+    if any('text/markdown' in o.get('data', {}) for o in cell.get('outputs', [])):
+        return 'Code of the table'
+    checks = [o for o in tree.body if isinstance(o, ast.Assert) or isinstance(o, ast.Expr)
+              and isinstance(o.value, ast.Call) and ast.unparse(o.value.func).startswith('test_')]
+    if checks: return 'Checks'
+    named = [o.name for o in tree.body if isinstance(o, (ast.FunctionDef, ast.ClassDef))]
+    return f'Code: {", ".join(named[:3])}' if named else 'Code'
+
+
+def as_option(name, value):
+    "A line of options; quoted as JSON, which is YAML."
+    return f'#| {name}: {json.dumps(str(value), ensure_ascii=False)}'
+
+
+def mend_cell(cell, page):
+    """Put right what nbdev left for either build to stumble over.
+
+    Its blocks of a name become heading, signature, sentence and table; folded code gets a label that
+    says what it is; a picture with a caption has it as its words too, for those who cannot see it."""
+    opts = read_options(cell, page)
+    if opts.get('output') == 'asis':
+        for o in cell.outputs:
+            data = o.get('data', {})
+            if 'text/markdown' in data:
+                data['text/markdown'] = show_doc(data['text/markdown'], page.doc)
+    more = []
+    if opts.get('code-fold') in (True, 'true') and 'code-summary' not in opts:
+        more.append(as_option('code-summary', fold_label(cell)))
+    if has_picture(cell) and opts.get('fig-cap') and not opts.get('fig-alt'):
+        more.append(as_option('fig-alt', plain(str(opts['fig-cap']))))
+    if more:
+        head, code = split_options(cell.source)
+        cell.source = '\n'.join([*head, *more, code])
+
+
+def live_script():
+    "A cell that brings the explorers of `live.js` to a page, as output, which both builds leave alone."
+    import nbformat.v4 as v4
+    script = (ROOT/'tools'/'live.js').read_text(encoding='utf-8')
+    html = v4.new_output('display_data', {'text/html': f'<script>\n{script}</script>'})
+    # myst-nb leaves out a cell without code, outputs and all
+    return v4.new_code_cell('#| echo: false\n# the explorers of this page', outputs=[html])
+
+
+PATHS = 'reference/paths.ipynb'  # the page whose numbered lists are the paths of three readers
+
+
+def reading_paths(pages):
+    "Title and pages of each path, in order: the first link of every item under a heading."
+    paths = {}
+    for cell in pages[PATHS].nb.cells if PATHS in pages else []:
+        title = re.search(r'^## (.+)$', cell.source, re.M)
+        links = re.findall(r'^\d+\. \[[^\]]*\]\(([^)#]+)\)', cell.source, re.M)
+        folder = posixpath.dirname(PATHS)
+        goals = [posixpath.normpath(posixpath.join(folder, link)) for link in links]
+        if title and links: paths[title[1]] = goals
+    return paths
+
+
+def path_links(page, pages):
+    "For each path that a page lies on, a line with the page before it and the page after it."
+    lines = []
+    for title, path in reading_paths(pages).items():
+        if page.src not in path: continue
+        at = path.index(page.src)
+        def link(src):
+            there = posixpath.relpath(src, posixpath.dirname(page.src) or '.')
+            return f'[{pages[src].meta.get("title", src)}]({there})'
+        home = f'[{title}]({posixpath.relpath(PATHS, posixpath.dirname(page.src) or ".")})'
+        before = f'← {link(path[at - 1])}' if at else ''
+        after = f'{link(path[at + 1])} →' if at + 1 < len(path) else ''
+        lines.append(' · '.join(filter(None, [before, f'*{home}, {at + 1} of {len(path)}*', after])))
+    return '::: {.reading-path}\n\n' + '\n\n'.join(lines) + '\n\n:::' if lines else ''
+
+
+RUN_IT = """::: {.callout-note collapse="true"}
+## Run this page yourself
+
+[Binder](https://mybinder.org/v2/gh/{repo}/{branch}?labpath={nb}) opens it with everything installed.
+[Colab](https://colab.research.google.com/github/{repo}/blob/{branch}/{nb}) needs a first cell:
+
+```text
+!git clone -q https://github.com/{repo}
+%cd {name}/{folder}
+%pip install -q "../..[tutorials]"
+```
+
+:::"""
+
+
+def run_it(page):
+    "How to run a tutorial without installing anything; empty for other pages."
+    if not page.src.startswith('tutorials/') or page.src.endswith('index.ipynb'): return ''
+    ini = configparser.ConfigParser(interpolation=None)
+    ini.read(ROOT/'settings.ini')
+    cfg = ini['DEFAULT']
+    nb = f"{cfg['nbs_path']}/{page.src}"
+    facts = dict(repo=f"{cfg['user']}/{cfg['repo']}", branch=cfg['branch'], name=cfg['repo'], nb=nb,
+                 folder=posixpath.dirname(nb))
+    text = RUN_IT
+    for key, value in facts.items(): text = text.replace(f'{{{key}}}', value)
+    return text
+
+
+def mend(pages):
+    "Mend all processed notebooks in memory; both builds begin with it."
+    import nbformat.v4 as v4
+    for page in pages.values():
+        for cell in page.nb.cells:
+            if cell.cell_type == 'code': mend_cell(cell, page)
+        if any('<div class="live"' in cell.source for cell in page.nb.cells
+               if cell.cell_type == 'markdown'): page.nb.cells.append(live_script())
+        words = [i for i, cell in enumerate(page.nb.cells) if cell.cell_type == 'markdown']
+        if words and (text := run_it(page)):
+            page.nb.cells.insert(words[0] + 1, v4.new_markdown_cell(text))
+        links = path_links(page, pages)
+        if links: page.nb.cells.append(v4.new_markdown_cell(links))
 
 
 def number_labels(page, cells):
@@ -356,7 +501,7 @@ def asis(cell, page):
     for o in cell.outputs:
         data = o.get('data', {})
         texts.append(o.get('text') or data.get('text/markdown') or data.get('text/html') or '')
-    return '\n\n'.join(show_doc(text, page.doc) for text in texts)
+    return '\n\n'.join(texts)
 
 
 def off(value): return value in (False, 'false')
@@ -424,14 +569,8 @@ def adapt(page):
             out += code_cell(cell, opts, page)
             continue
         out.append(v4.new_markdown_cell(to_myst(text, page)))
-    for cell in out:
-        if cell.cell_type != 'markdown': continue
-        text = re.sub(r'^```.*?^```', '', cell.source, flags=re.M | re.S)
-        for m in HEADING.finditer(text):
-            s, n = slug(m[2]), 1
-            while s in page.anchors: s, n = f'{slug(m[2])}-{n}', n + 1
-            page.anchors.add(s)
-        page.anchors |= set(re.findall(r'^\(([\w.-]+)\)=$', text, re.M))
+    texts = [cell.source for cell in out if cell.cell_type == 'markdown']
+    page.anchors |= set(heading_anchors('\n\n'.join(texts)))
     return out
 
 
@@ -443,8 +582,20 @@ def find_page(path, pages):
     return next((page for page in pages.values() if page.doc in wanted), None)
 
 
-def resolve(url, page, pages, base):
-    "A link to a notebook, its page, or our published site, as a MyST link; None to leave it."
+def find_anchor(anchor, goal):
+    """The anchor of a page that nbdev's link means, or `None`.
+
+    nbdev links a method by its own name or as `class.method`, but only what is shown has an anchor:
+    take the heading that ends with the name, else the class."""
+    if anchor in goal.anchors: return anchor
+    ends = sorted(a for a in goal.anchors if a.endswith(f'.{anchor}'))
+    owner = anchor.rpartition('.')[0]
+    if len(ends) == 1: return ends[0]
+    return owner if owner in goal.anchors else None
+
+
+def find_goal(url, page, pages, base):
+    "Page and anchor of a link into the site; `None` for a link elsewhere, `DEAD` for a lost name."
     path, _, anchor = url.partition('#')
     published = url.startswith(base)
     if published: path = path[len(base):]
@@ -452,28 +603,43 @@ def resolve(url, page, pages, base):
     else: path = posixpath.normpath(posixpath.join(posixpath.dirname(page.src), path))
     goal = find_page(path.strip('/'), pages)
     if not goal: raise SiteError(f'{page.src}: the link to {url} leads to no page')
+    labelled = anchor in goal.numbers or anchor.startswith(('sec-', 'eq-'))
+    if not published or not anchor or labelled: return goal, anchor
+    found = find_anchor(anchor, goal)
+    return (goal, found) if found else DEAD
+
+
+DEAD = ()  # what `find_goal` says of a name that no page shows
+
+
+def link_in_sphinx(goal, anchor, page):
+    "A link as MyST writes it."
     if anchor in goal.numbers or anchor.startswith('sec-'): return f'#{goal.target(anchor)}'
     if anchor.startswith('eq-'):
         # MyST knows no equations of other pages: a plain address, which the browser check follows
         there = posixpath.relpath(goal.doc, posixpath.dirname(page.doc) or '.')
         return f'{there}.html#equation-{goal.target(anchor)}'
-    if published and anchor and anchor not in goal.anchors:
-        # nbdev links every method, but only what is shown has an anchor: fall back on the class
-        anchor = anchor.rpartition('.')[0]
-        if anchor not in goal.anchors: return ''
     return f'/{goal.doc}.ipynb' + (f'#{anchor}' if anchor else '')
 
 
-def relink(text, page, pages, base):
+def link_in_quarto(goal, anchor, page):
+    "A link as Quarto wants it: to the notebook, whose page it knows."
+    there = posixpath.relpath(goal.src, posixpath.dirname(page.src) or '.')
+    return there + (f'#{anchor}' if anchor else '')
+
+
+def relink(text, page, pages, base, write=link_in_sphinx):
     "Turn links of all kinds in `text` into local ones; a name that is nowhere loses its link."
     mask = Mask()
     text = mask.hide(text, re.compile(r'^```.*?^```', re.M | re.S))
     dead = []
 
     def local(m):
-        new = resolve(m[1], page, pages, base)
-        if new == '': dead.append(m[1])
-        return new or m[1]
+        found = find_goal(m[1], page, pages, base)
+        if found is None: return m[1]
+        if found is not DEAD: return write(*found, page)
+        dead.append(m[1])
+        return m[1]
 
     text = LINK.sub(local, text)
     text = re.sub(r'\[([^\]]*)\]\(([^)\s]+\.html#equation-[^)\s]+)\)', r'<a href="\2">\1</a>', text)
@@ -489,6 +655,44 @@ def relink_cell(cell, *args):
     for o in cell.get('outputs', []):
         data = o.get('data', {})
         if 'text/markdown' in data: data['text/markdown'] = relink(data['text/markdown'], *args)
+
+
+def heading_anchors(text):
+    "Anchors of the headings in Markdown, in order, and those that are written out."
+    text = re.sub(r'^```.*?^```', '', text, flags=re.M | re.S)
+    found = []
+    for m in HEADING.finditer(text):
+        label = attributes(m[3])[0]
+        s, n = label or slug(m[2]), 1
+        while s in found: s, n = f'{slug(m[2])}-{n}', n + 1
+        found.append(s)
+    return found + re.findall(r'^\(([\w.-]+)\)=$', text, re.M)
+
+
+def written_markdown(cell, opts):
+    "The Markdown that a cell puts on its page, as a list of texts."
+    if cell.cell_type == 'markdown': return [cell.source]
+    return [data['text/markdown'] for data in (o.get('data', {}) for o in cell.outputs)
+            if 'text/markdown' in data]
+
+
+def mend_for_quarto(proc, base):
+    "Processed notebooks below `proc` as Quarto should read them, written back; returns the pages."
+    import nbformat
+    pages = read_pages(proc)
+    mend(pages)
+    for page in pages.values():
+        cells = [(c, read_options(c, page) if c.cell_type == 'code' else {}) for c in page.nb.cells
+                 if c.cell_type != 'raw']
+        cells = [(c, o) for c, o in cells if not off(o.get('include'))]
+        number_labels(page, cells)
+        texts = [text for c, o in cells for text in written_markdown(c, o)]
+        page.anchors |= set(heading_anchors('\n\n'.join(texts)))
+    for page in pages.values():
+        for cell in page.nb.cells:
+            if cell.cell_type != 'raw': relink_cell(cell, page, pages, base, link_in_quarto)
+        nbformat.write(page.nb, proc/page.src)
+    return pages
 
 
 def toctrees(root, pages):
@@ -509,6 +713,7 @@ def write_sources(root, proc, src, npm, base):
     "Sphinx's source folder: adapted notebooks, pictures and files of nbs/, styles and MathJax."
     import nbformat, nbformat.v4 as v4
     pages = read_pages(proc)
+    mend(pages)
     cells = {page.src: adapt(page) for page in pages.values()}
     for page in pages.values():
         for cell in cells[page.src]: relink_cell(cell, page, pages, base)
@@ -589,14 +794,12 @@ def sphinx_settings(cfg, static):
 def build_sphinx(root, out, npm, cfg):
     "The site from Sphinx, myst-nb and furo. Returns whether it is free of warnings."
     from importlib.metadata import entry_points
-    from nbdev.serve import proc_nbs
     from sphinx.application import Sphinx
     from sphinx.util.console import nocolor
     if not entry_points(group='nbdev', name=cfg['lib_name']):
         raise SiteError(f"{cfg['lib_name']} is not installed, so names would not become links: "
                         "pip install -e .")
-    shutil.rmtree(root/'_proc', ignore_errors=True)
-    proc = proc_nbs()
+    proc = process(root)
     src = root/'_proc'/'_sphinx'/'src'
     pages = write_sources(root, proc, src, npm, f"{cfg['doc_host']}{cfg['doc_baseurl']}")
     names = {page.doc: page.src for page in pages.values()}
@@ -619,23 +822,37 @@ def build_sphinx(root, out, npm, cfg):
     return app.statuscode == 0
 
 
+def process(root):
+    "nbdev's processed notebooks, from an empty folder: it would keep what is stale."
+    from nbdev.serve import proc_nbs
+    shutil.rmtree(root/'_proc', ignore_errors=True)
+    return proc_nbs()
+
+
+def quarto_sources(root, cfg):
+    "Processed and mended notebooks; the folder they are in."
+    proc = process(root)
+    mend_for_quarto(proc, f"{cfg['doc_host']}{cfg['doc_baseurl']}")
+    return proc
+
+
 def build_quarto(root, out, cfg):
-    "The site from nbdev_docs, which would also rewrite README.md: `make nb` owns that file."
-    readme = root/'README.md'
-    saved = readme.read_bytes() if readme.exists() else None
-    command = 'from nbdev.quarto import nbdev_docs; nbdev_docs.__wrapped__()'
-    try: return subprocess.run([sys.executable, '-c', command]).returncode == 0
-    finally:
-        if saved is not None: readme.write_bytes(saved)
-        made = root/cfg['doc_path']
-        if made != out and made.exists():
-            shutil.rmtree(out, ignore_errors=True)
-            shutil.move(made, out)
+    """The site from Quarto. What `nbdev_docs` does, with mended notebooks between its two steps;
+    README.md and CONTRIBUTING.md are ours, and nothing is left at the top level."""
+    from nbdev.quarto import refresh_quarto_yml
+    refresh_quarto_yml()
+    proc = quarto_sources(root, cfg)
+    done = subprocess.run(['quarto', 'render', '--no-cache'], cwd=proc)
+    made = proc/cfg['doc_path']
+    if done.returncode or not made.exists(): return False
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.move(made, out)
+    return True
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    p.add_argument('command', choices=['build', 'sidebar'])
+    p.add_argument('command', choices=['build', 'sources', 'sidebar'])
     p.add_argument('--root', type=Path, default=ROOT, help='folder of settings.ini and _quarto.yml')
     p.add_argument('--out', type=Path, default=Path('_docs'),
                    help='where the site goes, relative to the root')
@@ -653,6 +870,8 @@ def main():
     ini = configparser.ConfigParser(interpolation=None)
     ini.read('settings.ini')
     cfg, out = dict(ini['DEFAULT']), root/a.out
+    if a.command == 'sources':
+        return print(f'{quarto_sources(root, cfg).relative_to(root)}: what Quarto reads')
     quarto = a.builder == 'quarto' or a.builder == 'auto' and shutil.which('quarto')
     try:
         if quarto: good = build_quarto(root, out, cfg)

@@ -12,7 +12,9 @@ import hashlib
 import os
 import re
 from base64 import b64decode
+from configparser import ConfigParser
 from pathlib import Path
+from urllib.parse import quote
 
 import nbformat
 from nbdev.clean import nbdev_clean
@@ -74,6 +76,21 @@ def execute(path, slow=False):
     write_atomically(path, nbformat.writes(nb) + "\n")
 
 
+def badges():
+    "Facts of settings.ini and the way to the site, for the first lines of README.md; the site needs neither."
+    ini = ConfigParser(interpolation=None)
+    ini.read(ROOT / "settings.ini")
+    facts = ini["DEFAULT"]
+    pythons = facts["pythons"].split()
+    site, code = facts["doc_host"] + facts["doc_baseurl"], facts["git_url"]
+    badge = lambda name, value, goal: f"[![{name} {value}](https://img.shields.io/badge/{quote(name)}-{quote(value)}-blue)]({goal})"
+    shown = [badge("python", f"{pythons[0]} to {pythons[-1]}", f"{code}/blob/{facts['branch']}/settings.ini"),
+             badge("license", "Apache 2.0", f"{code}/blob/{facts['branch']}/LICENSE"), badge("docs", "the site", site)]
+    ways = [f"**[The site]({site})**", f"[Tutorials]({site}/tutorials/index.html)", f"[The book]({site}/model.html)",
+            f"[API]({site}/reference/api.html)", "[Contributing](CONTRIBUTING.md)"]
+    return " ".join(shown) + "\n\n" + " · ".join(ways)
+
+
 def readme(nbs=NBS):
     "README.md as bytes, and the pictures it shows by file name, both from index.ipynb."
     import pypandoc
@@ -81,6 +98,7 @@ def readme(nbs=NBS):
     for cell, direct in zip(nb.cells, directives(nbs / "index.ipynb")):
         if "hide" in direct or cell.source.startswith("#| hide"): continue
         if cell.cell_type == "markdown":
+            if len(parts) == 1: parts.append(badges())
             parts.append(re.sub(r"\]\(([\w/]+)\.ipynb(#[\w-]+)?\)", r"](nbs/\1.ipynb)", cell.source))
             continue
         source = "\n".join(line for line in cell.source.splitlines() if not line.startswith("#|"))
