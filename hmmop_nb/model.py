@@ -270,43 +270,55 @@ def number_or_nan(x, name):
     number = as_floats(x, name)
     return float("nan") if number.ndim == 0 and np.isnan(number) else as_number(x, name)
 
+def by_state_or_nan(x, name):
+    "A single number, or one for each state; `nan` stands for what is to be learned."
+    numbers = as_floats(x, name)
+    if numbers.ndim == 0: return number_or_nan(x, name)
+    if numbers.ndim == 1 and len(numbers): return numbers
+    raise ValueError(f"{name}: expected a number or one for each state, got shape {numbers.shape}")
+
 def all_told(**numbers):
     "Refuse to draw with a number that is not known."
     for name, x in numbers.items():
-        if np.isnan(x):
+        if np.isnan(x).any():
             raise ValueError(f"{name}: is nan, to be learned by a fit; give a number to draw with")
 
 @njit(cache=True, nogil=True)
-def markov_share(share, shares, offsets, key, keep, stay, back, seen):
+def markov_share(share, shares, states, offsets, key, keep, stay, back, seen):
     "Whether each visit of one share of the sequences is seen, when seeing has memory."
     for i in range(share, len(offsets) - 1, shares):
         p = keep
         for t in range(offsets[i + 1] - offsets[i]):
-            here = uniforms(key, OMISSION, 0, i, t)[0] < p
-            seen[offsets[i] + t] = here
+            at = offsets[i] + t
+            here = uniforms(key, OMISSION, 0, i, t)[0] < p[states[at] if len(p) > 1 else 0]
+            seen[at] = here
             p = stay if here else back
 
 # %% ../nbs/00_model.ipynb #16926a1c
 @dataclass(frozen=True, eq=False)
 class MarkovOmission:
     "Omission with memory: `keep` is seen in the long run, `keep + epsilon` after a seen visit."
-    keep: float # Long-run share of visits that are seen
-    epsilon: float # Extra probability to see again after seeing; 0 is memoryless
+    keep: float | np.ndarray # Long-run share of visits that are seen, or one by state
+    epsilon: float | np.ndarray # Extra probability to see again after seeing; 0 is memoryless
 
     def __post_init__(self):
-        keep = number_or_nan(self.keep, "keep") # `nan` is to be learned
-        epsilon = number_or_nan(self.epsilon, "epsilon")
+        keep = by_state_or_nan(self.keep, "keep") # `nan` is to be learned
+        epsilon = by_state_or_nan(self.epsilon, "epsilon")
         set_fields(self, keep=keep, epsilon=epsilon)
-        if keep <= 0 or keep >= 1:
+        if np.ndim(keep) and np.ndim(epsilon) and len(keep) != len(epsilon):
+            raise ValueError(f"epsilon: has {len(epsilon)} entries, but keep has {len(keep)}; "
+                             "give one for each state")
+        if np.any(keep <= 0) or np.any(keep >= 1):
             raise ValueError(f"keep: is {keep}, but must lie strictly between 0 and 1")
-        if abs(epsilon) >= 1:
+        if np.any(np.abs(epsilon) >= 1):
             raise ValueError(f"epsilon: is {epsilon}, but must lie strictly between -1 and 1")
         for name, p in self.rates().items():
-            if p < 0 or p > 1:
-                raise ValueError(f"epsilon: {epsilon} makes P({name}) = {p:.4g}; "
+            off = np.atleast_1d(p)[np.atleast_1d((p < 0) | (p > 1))]
+            if len(off):
+                raise ValueError(f"epsilon: {epsilon} makes P({name}) = {off[0]:.4g}; "
                                  "choose it closer to 0")
 
-    def rates(self) -> dict[str, float]: # By name
+    def rates(self) -> dict[str, Any]: # By name
         "Probability to see after seeing, and after missing."
         back = self.keep * (1 - self.keep - self.epsilon) / (1 - self.keep)
         return {"seen after seen": self.keep + self.epsilon, "seen after missing": back}
@@ -319,8 +331,11 @@ class MarkovOmission:
         states, key = check_states(states), check_key(key)
         all_told(keep=self.keep, epsilon=self.epsilon)
         seen = np.empty(len(states.values), np.bool_)
-        stay, back = self.rates().values()
-        in_shares(markov_share, states.offsets, key, self.keep, stay, back, seen, most=len(states))
+        own = np.atleast_1d(*np.broadcast_arrays(self.keep, *self.rates().values()))
+        if 1 < len(own[0]) <= states.values.max(initial=0):
+            raise ValueError(f"keep: has {len(own[0])} entries, but state {states.values.max()} "
+                             "occurs; give one entry per state")
+        in_shares(markov_share, states.values, states.offsets, key, *own, seen, most=len(states))
         return seen
 
 # %% ../nbs/00_model.ipynb #f835e9d9

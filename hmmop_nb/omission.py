@@ -16,35 +16,41 @@ from scipy.special import betainc, betaln, expit, logit, logsumexp, ndtr, ndtri,
 
 from . import em
 from .engine import parts as tails_of
-from .engine.checks import Data, Numbers, Seed, as_n_steps, shown, switch, whole
+from hmmop_nb.engine.checks import (
+    Data, Numbers, Seed, as_n_steps, shown, switch, whole, word
+)
 from .engine.driver import run_chains, warn_user
+from .engine.emissions import Categorical
 from hmmop_nb.engine.hamiltonian import (
     Target, as_log_rows, blank_target, collapsed_update, coordinates, first_tuning, from_log_rows,
     with_counts
 )
 from .engine.knowledge import FREE_LIST, PLACED, WOVEN
 from .engine.lattice import Densities, Match, as_walk, expected_matches
-from .engine.messages import Draw, draw_paths, smooth
+from .engine.messages import Draw, add_counts, draw_paths, smooth
 from hmmop_nb.engine.parts import (
     Drawn, FreePart, PlacedPart, WovenPart, behind_free, emission_counts
 )
 from .engine.posterior import Posterior
 from hmmop_nb.engine.problem import (
-    Counts, Prior, Problem, Theta, known_steps, log_prior, pose, slice_step
+    Counts, Prior, Problem, Theta, draw_theta, known_steps, log_prior, pose, slice_step
 )
 from .engine.random import Stream, as_key, as_rng, sweep_rng
 from hmmop_nb.engine.stretches import (
-    ObservedChain, Pile, Stretches, count_stretches, free_stretches, observed_chain, pile_up,
-    plan_stretches
+    ObservedChain, Pile, Stretches, count_stretches, free_stretches, observed_chain, of_kind,
+    pile_up, plan_stretches
 )
+from .gaps import bridge_counts
 from hmmop_nb.known_gaps import (
-    AllDrawn, CollapsedInfo, CollapsedSampler, CollapsedState, GibbsSampler, describe, draw_rest,
-    warm_start
+    AllDrawn, CollapsedInfo, CollapsedSampler, CollapsedState, GibbsSampler, Info, describe,
+    draw_rest, warm_start
 )
 from .model import HMMOP, MarkovOmission, PerSequenceOmission, as_sequences
+from .transforms import stationary
+from .transforms import thin as thin_chain
 
 # %% auto #0
-__all__ = ['SequencePsi', 'fit_sequence_psi', 'fit_omission', 'fit_em_omission']
+__all__ = ['KNOWN', 'SequencePsi', 'fit_sequence_psi', 'fit_omission', 'fit_em_omission', 'list_scores', 'omission_hides']
 
 # %% ../nbs/08_omission.ipynb #e7a5b96b
 @dataclass(frozen=True)
@@ -142,23 +148,26 @@ def fit_sequence_psi(
 
 # %% ../nbs/08_omission.ipynb #c751c771
 class BurstTheta(NamedTuple):
-    "A point: what `Theta` has, and the two rates of a memory."
+    "A point: what `Theta` has, and the rates of a memory."
     T: np.ndarray # `(S, S)`
     start: np.ndarray # `(S,)`
     psi: np.ndarray # `(S,)`, the share of visits that is not seen, for every state
     emission: np.ndarray # Parameters of the emissions
     concentration: float # Of the rows of `T`, if that is learned
-    rates: np.ndarray # `(2,)`: to stop seeing, and to resume
+    rates: np.ndarray # `(2,)`: to stop seeing, and to resume; or `(2, S)`, by state
 
-def keep_of(rates: np.ndarray) -> float:
+def keep_of(rates: np.ndarray) -> Any: # A number, or `(S,)`
     "Share of visits that are seen in the long run."
-    return float(rates[1] / (rates[0] + rates[1]))
+    return rates[1] / (rates[0] + rates[1])
 
+# %% ../nbs/08_omission.ipynb #0c043ba3
 def product_chain(theta: BurstTheta) -> Theta:
-    "The chain of (state, seen or missing), in which omission is certain or impossible."
-    u, v = theta.rates
-    keep, S = keep_of(theta.rates), len(theta.T)
-    T = np.kron(np.array([[1 - u, u], [v, 1 - v]]), theta.T)
+    "The chain of (seen or missing, state), in which omission is certain or impossible."
+    S = len(theta.T)
+    rates = np.broadcast_to(theta.rates.reshape(2, -1), (2, S))
+    (u, v), keep = rates, np.broadcast_to(keep_of(theta.rates), S)
+    q = np.array([[1 - u, u], [v, 1 - v]]) # from, to, state that is entered
+    T = (q[:, None] * theta.T[:, None]).reshape(2 * S, 2 * S)
     start = np.r_[keep * theta.start, (1 - keep) * theta.start]
     return Theta(T, start, np.r_[np.zeros(S), np.ones(S)], theta.emission)
 
@@ -168,79 +177,22 @@ def bursty_chain(theta: BurstTheta) -> ObservedChain:
     V, R, r0 = observed_chain(both.T, both.start, both.psi)
     return ObservedChain(V, np.ascontiguousarray(R[:S, :S]), np.ascontiguousarray(r0[:S]))
 
-# %% ../nbs/08_omission.ipynb #069d6804
-NO_MEMORY = ("omission: lists of unknown latent length do not tell how often visits are missed, "
-             "nor in what bursts; their posterior, and that of T, follow the prior; give keep and "
-             "epsilon, or n_steps of some sequences")
-
+# %% ../nbs/08_omission.ipynb #c241121a
 def log_switches(n: np.ndarray, rates: np.ndarray) -> float:
     "Log-likelihood of first visits (2) and moves (4) between seeing and missing."
     u, v = rates
     keep = keep_of(rates)
-    return float(xlogy(n, np.array([keep, 1 - keep, 1 - u, u, v, 1 - v])).sum())
+    law = np.array([keep, 1 - keep, 1 - u, u, v, 1 - v])
+    if n.ndim > law.ndim: n = n.sum(1) # all states have the same rates
+    return float(xlogy(n, law).sum())
 
-@dataclass(frozen=True)
-class Memory:
-    "What is known of keep and memory, and where the unknown part may lie."
-    keep: float # Long-run share of visits that are seen, or `nan`
-    epsilon: float # Memory, or `nan`
+def fold_switches(counts: Counts) -> np.ndarray: # `(6, S)`
+    "First visits and moves between seeing and missing, from moves of the product chain."
+    S = len(counts.first) // 2
+    into = counts.transitions.reshape(2, S, 2, S).sum(1) # from, to, state that is entered
+    return np.vstack([counts.first.reshape(2, S), into.reshape(4, S)])
 
-    @property
-    def size(self) -> int: return int(np.isnan(self.keep)) + int(np.isnan(self.epsilon))
-
-    def log(self, n: np.ndarray, rates: np.ndarray) -> float:
-        "Log-likelihood of first visits (2) and moves (4) between seeing and missing."
-        return log_switches(n, rates)
-
-    def psi(self, rates: np.ndarray) -> float: return 1 - keep_of(rates) # Share that is missed
-
-    unlearned = NO_MEMORY # What to say if nothing tells the rates
-
-    def named(self, rates: np.ndarray) -> dict:
-        "Keep and memory, by name."
-        keep = keep_of(rates)
-        return dict(keep=keep, epsilon=float(1 - keep - rates[0]))
-
-    def plain(self) -> dict: return dict(keep=str(self.keep), epsilon=str(self.epsilon)) # As told
-
-    def box(self) -> tuple[float, float]:
-        "Range of `u` if keep is known, of keep if the memory is known."
-        e, k = self.epsilon, self.keep
-        if np.isnan(e): return 0., min(1., (1 - k) / k)
-        root = ((2 - e) - np.sqrt(max((2 - e)**2 - 4, 0.))) / 2 if e < 0 else 1. # where v is 1
-        return max(0., -e), min(1. - max(e, 0.), root)
-
-    def rates(self, x: np.ndarray) -> np.ndarray: # `(2,)`
-        "The two rates at unknown numbers `x`, each between 0 and 1."
-        if self.size == 2: return np.array(x, float)
-        low, high = self.box() if self.size else (0., 0.)
-        if self.size == 0: u, keep = 1 - self.keep - self.epsilon, self.keep
-        elif np.isnan(self.epsilon): u, keep = high * x[0], self.keep
-        else:
-            keep = low + (high - low) * x[0]
-            u = 1 - keep - self.epsilon
-        return np.clip([u, keep * u / (1 - keep)], 1e-12, 1 - 1e-12)
-
-    def first_numbers(self, problem: Problem) -> np.ndarray:
-        "Unknown numbers to begin with: the share that lengths tell, and some memory."
-        steps, seen = known_steps(problem)
-        keep = float(np.clip(seen / steps, .05, .95)) if steps else .5
-        if not np.isnan(self.keep): keep = self.keep
-        u = .6 * min(1 - keep, keep)
-        if self.size == 2: return np.array([u, keep * u / (1 - keep)])
-        if self.size == 0: return np.zeros(0)
-        low, high = self.box()
-        return np.clip([((u if np.isnan(self.epsilon) else keep) - low) / (high - low)], .05, .95)
-
-    def numbers(self, rates: np.ndarray) -> np.ndarray:
-        "The unknown numbers that belong to rates."
-        if self.size == 2: return np.array(rates)
-        if self.size == 0: return np.zeros(0)
-        low, high = self.box()
-        own = rates[0] if np.isnan(self.epsilon) else keep_of(rates)
-        return np.clip([(own - low) / (high - low)], 1e-12, 1 - 1e-12)
-
-# %% ../nbs/08_omission.ipynb #c241121a
+# %% ../nbs/08_omission.ipynb #b41f43af
 def count_switches(counted: Stretches) -> np.ndarray: # `(6,)`
     "First visits and moves between seeing and missing, from stretches that are all fixed."
     between, before, after = (x.sum(tuple(range(1, x.ndim))) for x in
@@ -254,14 +206,61 @@ def count_switches(counted: Stretches) -> np.ndarray: # `(6,)`
     n00 = between[0] if len(between) else 0.
     return np.array([first_seen, gaps(before) + empty.sum(), n00, n01, n10, n11], float)
 
-def fold_switches(counts: Counts) -> np.ndarray: # `(6,)`
-    "The same from expected moves of the product chain."
-    S = len(counts.first) // 2
-    halves = counts.transitions.reshape(2, S, 2, S).sum((1, 3))
-    return np.r_[counts.first.reshape(2, S).sum(1), halves.ravel()]
+# %% ../nbs/08_omission.ipynb #fd6c8184
+def open_range(keep: float, epsilon: float) -> tuple[float, float]:
+    "Range of `u` if keep is known, of keep if the memory is known."
+    if np.isnan(epsilon): return 0., min(1., (1 - keep) / keep)
+    root = 1.
+    if epsilon < 0: root = ((2 - epsilon) - np.sqrt((2 - epsilon)**2 - 4)) / 2 # where v is 1
+    return max(0., -epsilon), min(1. - max(epsilon, 0.), root)
 
-def draw_rates(law: Any, n: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    "Draw the unknown numbers, given counted moves: slice moves of their logits."
+# %% ../nbs/08_omission.ipynb #8bf35455
+def memory_rates(self: "Memory", x: np.ndarray) -> np.ndarray: # `(2,)`
+    "The two rates at unknown numbers `x`, each between 0 and 1."
+    if self.size == 2: return np.array(x, float)
+    low, high = open_range(self.keep, self.epsilon) if self.size else (0., 0.)
+    if self.size == 0: u, keep = 1 - self.keep - self.epsilon, self.keep
+    elif np.isnan(self.epsilon): u, keep = high * x[0], self.keep
+    else:
+        keep = low + (high - low) * x[0]
+        u = 1 - keep - self.epsilon
+    return np.clip([u, keep * u / (1 - keep)], 1e-12, 1 - 1e-12)
+
+def memory_numbers(self: "Memory", rates: np.ndarray) -> np.ndarray:
+    "The unknown numbers that belong to rates."
+    if self.size == 2: return np.array(rates)
+    if self.size == 0: return np.zeros(0)
+    low, high = open_range(self.keep, self.epsilon)
+    own = rates[0] if np.isnan(self.epsilon) else keep_of(rates)
+    return np.clip([(own - low) / (high - low)], 1e-12, 1 - 1e-12)
+
+def first_memory(self: "Memory", problem: Problem) -> np.ndarray:
+    "Unknown numbers to begin with: the share that lengths tell, and some memory."
+    steps, seen = known_steps(problem)
+    keep = float(np.clip(seen / steps, .05, .95)) if steps else .5
+    if not np.isnan(self.keep): keep = self.keep
+    u = .6 * min(1 - keep, keep)
+    if self.size == 2: return np.array([u, keep * u / (1 - keep)])
+    if self.size == 0: return np.zeros(0)
+    low, high = open_range(self.keep, self.epsilon)
+    return np.clip([((u if np.isnan(self.epsilon) else keep) - low) / (high - low)], .05, .95)
+
+# %% ../nbs/08_omission.ipynb #b1c83917
+def draw_coins(
+    n: np.ndarray, # `(6,)` first visits and moves
+    rates: np.ndarray, # `(2,)` where we are
+    rng: np.random.Generator,
+    tries: int = 4, # Proposals
+) -> np.ndarray: # `(2,)`
+    "Draw both rates: Beta laws of the moves, accepted by what first visits say."
+    def first(rates): return log_switches(n * [1, 1, 0, 0, 0, 0], rates)
+    for _ in range(tries):
+        new = rng.beta(1 + n[[3, 4]], 1 + n[[2, 5]]).clip(1e-12, 1 - 1e-12)
+        if np.log(rng.random()) < first(new) - first(rates): rates = new
+    return rates
+
+def slice_numbers(law: Any, n: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    "Draw the unknown numbers of a law, given what was counted: slice moves of their logits."
     x = np.array(x, float)
     for k in [*range(law.size)] * 2:
         def log_density(y):
@@ -272,34 +271,128 @@ def draw_rates(law: Any, n: np.ndarray, x: np.ndarray, rng: np.random.Generator)
         x[k] = expit(slice_step(log_density, float(logit(x[k])), rng))
     return x
 
-def best_rates(law: Any, n: np.ndarray, x: np.ndarray) -> np.ndarray:
+# %% ../nbs/08_omission.ipynb #e5c0c0ff
+def best_numbers(law: Any, n: np.ndarray, x: np.ndarray) -> np.ndarray:
     "The unknown numbers that maximise the log-likelihood of what was expected."
     if not law.size: return x
     from scipy.optimize import minimize # takes long to import
     scale = max(1., abs(law.log(n, law.rates(x))))
     def cost(y): return -law.log(n, law.rates(expit(y))) / scale
-    found = minimize(cost, logit(np.clip(x, 1e-9, 1 - 1e-9)), method="L-BFGS-B",
-                     bounds=[(-25, 25)] * law.size, options=dict(ftol=1e-15, gtol=1e-10))
-    better = cost(found.x) <= cost(logit(np.clip(x, 1e-9, 1 - 1e-9)))
-    return expit(found.x) if better else x
+    begin = logit(np.clip(x, 1e-9, 1 - 1e-9))
+    found = minimize(cost, begin, method="L-BFGS-B", bounds=[(-25, 25)] * law.size,
+                     options=dict(ftol=1e-15, gtol=1e-10))
+    return expit(found.x) if cost(found.x) <= cost(begin) else x
 
-# %% ../nbs/08_omission.ipynb #fd6c8184
+# %% ../nbs/08_omission.ipynb #39724a85
+NO_MEMORY = ("omission: lists of unknown latent length do not tell how often visits are missed, "
+             "nor in what bursts; their posterior, and that of T, follow the prior; give keep and "
+             "epsilon, or n_steps of some sequences")
+
+@dataclass(frozen=True)
+class Memory:
+    "What is known of keep and memory, and where the unknown part may lie."
+    keep: float # Long-run share of visits that are seen, or `nan`
+    epsilon: float # Memory, or `nan`
+    unlearned = NO_MEMORY # What to say if nothing tells the rates
+    rates, numbers, first_numbers = memory_rates, memory_numbers, first_memory
+
+    @property
+    def size(self) -> int: return int(np.isnan(self.keep)) + int(np.isnan(self.epsilon))
+
+    def log(self, n: np.ndarray, rates: np.ndarray) -> float: return log_switches(n, rates)
+
+    def draw(self, n: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        "New unknown numbers, given what was counted."
+        n = n.reshape(6, -1).sum(1)
+        return draw_coins(n, x, rng) if self.size == 2 else slice_numbers(self, n, x, rng)
+
+    def best(self, n: np.ndarray, x: np.ndarray) -> np.ndarray: return best_numbers(self, n, x)
+
+    def weight(self, n: np.ndarray) -> np.ndarray: # How much was counted, for every number
+        return np.full(self.size, n.sum())
+
+    def psi(self, rates: np.ndarray) -> float: return 1 - keep_of(rates) # Share that is missed
+
+    def named(self, rates: np.ndarray) -> dict:
+        "Keep and memory, by name."
+        keep = keep_of(rates)
+        return dict(keep=float(keep), epsilon=float(1 - keep - rates[0]))
+
+    def plain(self) -> dict: return dict(keep=str(self.keep), epsilon=str(self.epsilon)) # As told
+
+# %% ../nbs/08_omission.ipynb #f8ed15fc
+@dataclass(frozen=True)
+class StateMemory:
+    "The same for rates that differ by state."
+    each: tuple # A `Memory` for every state
+    unlearned = NO_MEMORY
+
+    @property
+    def size(self) -> int: return sum(one.size for one in self.each)
+
+    def split(self, x: np.ndarray) -> list:
+        "The unknown numbers of every state."
+        return np.split(x, np.cumsum([one.size for one in self.each])[:-1])
+
+    def rates(self, x: np.ndarray) -> np.ndarray: # `(2, S)`
+        return np.array([one.rates(own) for one, own in zip(self.each, self.split(x))]).T
+
+    def numbers(self, rates: np.ndarray) -> np.ndarray:
+        return np.concatenate([one.numbers(own) for one, own in zip(self.each, rates.T)])
+
+    def first_numbers(self, problem: Problem) -> np.ndarray:
+        return np.concatenate([one.first_numbers(problem) for one in self.each])
+
+    def log(self, n: np.ndarray, rates: np.ndarray) -> float: return log_switches(n, rates)
+
+# %% ../nbs/08_omission.ipynb #763e8dc9
+def state_memory(self: StateMemory, way: str, n: np.ndarray, x: np.ndarray, *more) -> np.ndarray:
+    "Ask every state for its numbers: new ones, or the best."
+    each = zip(self.each, n.T, self.split(x))
+    return np.concatenate([getattr(one, way)(own, y, *more) for one, own, y in each])
+
+class ByState(StateMemory):
+    "What is known of keep and memory of every state, and how to learn the rest."
+    def draw(self, n: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return state_memory(self, "draw", n, x, rng)
+
+    def best(self, n: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return state_memory(self, "best", n, x)
+
+    def weight(self, n: np.ndarray) -> np.ndarray:
+        return np.concatenate([one.weight(own) for one, own in zip(self.each, n.T)])
+
+    def psi(self, rates: np.ndarray) -> np.ndarray: return 1 - keep_of(rates)
+
+    def named(self, rates: np.ndarray) -> dict:
+        keep = keep_of(rates)
+        return dict(keep=keep, epsilon=1 - keep - rates[0])
+
+    def plain(self) -> dict:
+        return dict(keep=str([one.keep for one in self.each]),
+                    epsilon=str([one.epsilon for one in self.each]))
+
+# %% ../nbs/08_omission.ipynb #2aa66218
 class Folded(NamedTuple):
     "What the lists of a part come to on average."
     counts: Counts # Of the walk, `S` states
-    switches: np.ndarray # `(6,)` first visits and moves between seeing and missing
+    switches: np.ndarray # `(6, S)` or `(6,)` first visits and moves between seeing and missing
     log_likelihood: np.ndarray # `(n_sequences,)`
     more: float # What the log-likelihood of all lacks
     marginals: np.ndarray # `(n, S)`
 
+def walk_moves(pairs: Counts) -> Counts:
+    "Moves and first states of the walk, from those of the product chain."
+    S = len(pairs.first) // 2
+    moves = pairs.transitions.reshape(2, S, 2, S).sum((0, 2))
+    return Counts(moves, pairs.first.reshape(2, S).sum(0), np.zeros(S), np.zeros(S), np.zeros(0))
+
 def fold(pairs: Counts, log_likelihood: np.ndarray, marginals: np.ndarray) -> Folded:
     "Expected moves of the product chain, as those of the walk and those of seeing and missing."
-    S = marginals.shape[1]
-    moves = pairs.transitions.reshape(2, S, 2, S).sum((0, 2))
-    counts = Counts(moves, pairs.first.reshape(2, S).sum(0), marginals.sum(0), np.zeros(S),
-                    np.zeros(0))
+    counts = walk_moves(pairs)._replace(observed=marginals.sum(0))
     return Folded(counts, fold_switches(pairs), log_likelihood, 0., marginals)
 
+# %% ../nbs/08_omission.ipynb #c9f3ff4d
 def behind_pairs(theta: BurstTheta, xi: np.ndarray, f: np.ndarray) -> Counts:
     "Expected moves of the product chain behind free stretches."
     both, S = product_chain(theta), len(f)
@@ -319,9 +412,9 @@ class BurstFree(FreePart):
         pairs = behind_pairs(theta, found.transitions, found.first)
         return fold(pairs, found.log_likelihood, found.marginals)
 
-# %% ../nbs/08_omission.ipynb #0380d962
+# %% ../nbs/08_omission.ipynb #28025918
 class BurstPlaced(PlacedPart):
-    "Lists of which all places are known."
+    "Lists of which all places are known, if all states have the same rates."
     def known_switches(self) -> np.ndarray: # `(6,)`
         "Moves between seeing and missing, which are no secret."
         return count_switches(count_stretches(self.plan, np.zeros(self.offsets[-1], np.int64), 1))
@@ -335,9 +428,12 @@ class BurstPlaced(PlacedPart):
     def expect(self, theta: BurstTheta) -> Folded:
         "Expected counts."
         found = super().expect(theta)
-        return Folded(found.counts, self.known_switches(), found.log_likelihood,
+        of_all = np.zeros((6, self.problem.n_states))
+        of_all[:, 0] = self.known_switches() # which state they belong to does not matter
+        return Folded(found.counts, of_all, found.log_likelihood,
                       self.in_place_of_coins(theta), found.marginals)
 
+# %% ../nbs/08_omission.ipynb #c9bd7402
 class Twice:
     "An emission for both halves of the product chain; the missing one never shows anything."
     def __init__(self, emission): self.emission = emission
@@ -353,9 +449,9 @@ def doubled(b: np.ndarray) -> Densities:
     if source is not None: out.source = Twice(source[0]), source[1]
     return out
 
-# %% ../nbs/08_omission.ipynb #8bf35455
-class BurstWoven(WovenPart):
-    "Lists of which lengths, or some places, are known."
+# %% ../nbs/08_omission.ipynb #029f4f4c
+class BurstLattice(WovenPart):
+    "Lists of which lengths, or some places, are known, on the lattice of the product chain."
     def asked(self, theta: BurstTheta, key: np.uint64, sweep: int, look: bool) -> dict:
         "What `draw_matches` wants to know of the product chain."
         told, both = super().asked(theta, key, sweep, look), product_chain(theta)
@@ -368,55 +464,79 @@ class BurstWoven(WovenPart):
         _, R, r0 = bursty_chain(theta)
         return super().tail_messages(Theta(R, r0, np.zeros(len(r0)), theta.emission), log_b)
 
-    def read(self, theta: BurstTheta, drawn: Match, key: np.uint64, sweep: int) -> tuple:
-        "Labels and places from the lattice, which fix its stretches; then the tails."
+    def labels_of(self, theta: BurstTheta, drawn: Match, key: np.uint64, sweep: int) -> tuple:
+        "Labels and places from the lattice, then labels of the tails; log-likelihoods; their base."
         _, top, log_b = self.known or self.densities(theta.emission)
         S, n = self.problem.n_states, self.offsets[-1]
         labels, places = np.empty(n, np.int64), np.full(n, np.nan)
         labels[self.lattice.rows], places[self.lattice.rows] = drawn.labels % S, drawn.places
         logs, draw = drawn.log_likelihood, Draw(np.uint64(key), int(Stream.TAILS), sweep)
         if self.tails is not None: logs = self.follow_tails(theta, log_b, draw, labels, logs)
-        stretches = count_stretches(plan_stretches(self.offsets, self.n_steps, places), labels, S)
-        emitted = emission_counts(self.problem.family, theta.emission, labels, self.rows,
-                                  (key, sweep, self.first))
-        seen, nothing = np.bincount(labels, minlength=S), np.zeros(S)
-        counts = Counts(np.zeros((S, S)), nothing, seen, nothing, emitted)
-        return Drawn(counts, stretches, logs, labels), float(top.sum())
+        return labels, places, logs, float(top.sum())
+
+# %% ../nbs/08_omission.ipynb #b0a7ef1b
+def seen_counts(part: Any, theta: BurstTheta, labels: np.ndarray, name: tuple) -> Counts:
+    "What labels of observations come to: visits seen, and what was emitted."
+    S = part.problem.n_states
+    emitted = emission_counts(part.problem.family, theta.emission, labels, part.rows,
+                              (*name, part.first))
+    seen, nothing = np.bincount(labels, minlength=S), np.zeros(S)
+    return Counts(np.zeros((S, S)), nothing, seen, nothing, emitted)
+
+def read_lattice(self, theta: BurstTheta, drawn: Match, key: np.uint64, sweep: int) -> tuple:
+    "Labels and places from the lattice, which fix its stretches; then the tails."
+    labels, places, logs, base = self.labels_of(theta, drawn, key, sweep)
+    plan = plan_stretches(self.offsets, self.n_steps, places)
+    stretches = count_stretches(plan, labels, self.problem.n_states)
+    return Drawn(seen_counts(self, theta, labels, (key, sweep)), stretches, logs, labels), base
+
+# %% ../nbs/08_omission.ipynb #07fd9e84
+def expect_lattice(part: BurstLattice, theta: BurstTheta, ends: np.ndarray | None) -> Folded:
+    "Expected counts of the lattice, with weights of its last states."
+    lattice, both = part.lattice, product_chain(theta)
+    b, top, _ = part.known or part.densities(theta.emission)
+    found = expected_matches(
+        doubled(b), lattice.offsets, lattice.n_steps, as_walk(both.start, both.T, both.psi),
+        bands=lattice.bands, ends=None if ends is None else np.hstack([ends, ends]))
+    gamma = np.zeros((part.offsets[-1], part.problem.n_states))
+    gamma[lattice.rows] = found.marginals[:, :gamma.shape[1]]
+    tops = np.r_[0., np.cumsum(np.where(np.isfinite(top), top, 0.))]
+    logs = found.log_likelihood + tops[lattice.offsets[1:]] - tops[lattice.offsets[:-1]]
+    return fold(found.counts, logs, gamma)
+
+def expect_with_tails(part: BurstLattice, theta: BurstTheta) -> Folded:
+    "The same for lists whose last observations follow the last known place."
+    tails, S = part.tails, part.problem.n_states
+    log_b = (part.known or part.densities(theta.emission))[2]
+    log_R, messages, ends, scale = part.tail_messages(theta, log_b)
+    found = expect_lattice(part, theta, ends)
+    before, some = np.zeros((len(part.index), S)), np.diff(tails.offsets) > 0
+    held = part.problem.places.held[part.index]
+    before[some] = found.marginals[(part.offsets[:-1] + held - 1)[some]]
+    xi, own = np.zeros((S, S)), np.zeros((len(tails.rows), S))
+    tails_of.expect_tails(log_R, log_b, tails.offsets, messages, before, part.weights, xi, own)
+    found.marginals[tails.rows] = own
+    more = behind_pairs(theta, xi, np.zeros(S))
+    counts = found.counts._replace(transitions=found.counts.transitions + walk_moves(more)[0],
+                                   observed=found.marginals.sum(0))
+    return found._replace(counts=counts, switches=found.switches + fold_switches(more),
+                          log_likelihood=found.log_likelihood + scale)
+
+# %% ../nbs/08_omission.ipynb #d27edf54
+class BurstWoven(BurstLattice):
+    "Lists of which lengths, or some places, are known."
+    read = read_lattice
 
     def expect(self, theta: BurstTheta) -> Folded:
         "Expected counts."
-        return expect_bursts(self, theta)
+        if self.tails is None: return expect_lattice(self, theta, None)
+        return expect_with_tails(self, theta)
 
-# %% ../nbs/08_omission.ipynb #b1c83917
-def expect_bursts(part: BurstWoven, theta: BurstTheta) -> Folded:
-    "Expected counts of lists with known lengths or places: the lattice, then the tails."
-    lattice, tails, S = part.lattice, part.tails, part.problem.n_states
-    both = product_chain(theta)
-    b, top, log_b = part.known or part.densities(theta.emission)
-    ends = None if tails is None else part.tail_messages(theta, log_b)
-    found = expected_matches(
-        doubled(b), lattice.offsets, lattice.n_steps, as_walk(both.start, both.T, both.psi),
-        bands=lattice.bands, ends=None if ends is None else np.hstack([ends[2], ends[2]]))
-    gamma, pairs = np.zeros((part.offsets[-1], S)), found.counts
-    gamma[lattice.rows] = found.marginals[:, :S]
-    tops = np.r_[0., np.cumsum(np.where(np.isfinite(top), top, 0.))]
-    logs = found.log_likelihood + tops[lattice.offsets[1:]] - tops[lattice.offsets[:-1]]
-    if tails is not None:
-        log_R, messages, _, scale = ends
-        before, some = np.zeros((len(part.index), S)), np.diff(tails.offsets) > 0
-        held = part.problem.places.held[part.index]
-        before[some] = gamma[(part.offsets[:-1] + held - 1)[some]]
-        xi, own = np.zeros((S, S)), np.zeros((len(tails.rows), S))
-        tails_of.expect_tails(log_R, log_b, tails.offsets, messages, before, part.weights, xi, own)
-        gamma[tails.rows] = own
-        more, logs = behind_pairs(theta, xi, np.zeros(S)), logs + scale
-        pairs = Counts(*(x + y for x, y in zip(pairs[:4], more[:4])), np.zeros(0))
-    return fold(pairs, logs, gamma)
-
-def burst_parts(problem: Problem) -> list:
+def burst_parts(problem: Problem, by_state: bool = False) -> list:
     "The parts of a data set, for omission with memory."
     kind, parts, first = problem.places.kind, [], 0
-    for k, make in ((FREE_LIST, BurstFree), (PLACED, BurstPlaced), (WOVEN, BurstWoven)):
+    placed = BurstWoven if by_state else BurstPlaced # by state, places are not all there is
+    for k, make in ((FREE_LIST, BurstFree), (PLACED, placed), (WOVEN, BurstWoven)):
         index = np.flatnonzero(kind == k)
         if len(index): parts.append(make(problem, index, 0, first))
         first += len(index)
@@ -437,10 +557,11 @@ def burst_pass(problem: Problem, parts: list, theta: BurstTheta) -> tuple:
     *sums, emitted = sums
     return Counts(*sums, em.family_sums(family, emitted)), switches, total
 
+# %% ../nbs/08_omission.ipynb #eede539e
 def at_rates(law: Any, theta: BurstTheta, x: np.ndarray) -> BurstTheta:
     "The point with other rates."
     rates = law.rates(x)
-    return theta._replace(rates=rates, psi=np.full(len(theta.psi), law.psi(rates)))
+    return theta._replace(rates=rates, psi=np.zeros(len(theta.psi)) + law.psi(rates))
 
 def rate_slopes(law: Any, n: np.ndarray, x: np.ndarray, h: float = 1e-6) -> np.ndarray:
     "Slopes of the log-likelihood in the unknown numbers, given what is expected."
@@ -448,7 +569,30 @@ def rate_slopes(law: Any, n: np.ndarray, x: np.ndarray, h: float = 1e-6) -> np.n
     return np.array([(value(x + step) - value(x - step)) / (2 * h)
                      for step in h * np.eye(law.size)])
 
-# %% ../nbs/08_omission.ipynb #eede539e
+# %% ../nbs/08_omission.ipynb #3e66f3c4
+class Looked(NamedTuple):
+    "What a pass over the data has found."
+    theta: BurstTheta # Where
+    x: np.ndarray # Unknown numbers of the law there
+    counts: Counts # Expected counts
+    switches: np.ndarray # Expected moves between seeing and missing
+    value: float # Log-likelihood
+
+def burst_step(problem: Problem, law: Any, at: Looked) -> dict:
+    "Where an EM step leads."
+    new = em.plain_chain(problem, at.theta, at.counts)
+    new = new._replace(emission=em.best_emission(problem, at.theta, at.counts))
+    after = em.as_parts(problem, new)
+    return after | (dict(psi=law.best(at.switches, at.x)) if law.size else {})
+
+def burst_metric(law: Any, at: Looked, bounded: dict, slopes: dict) -> em.Metric:
+    "How stiff the log-likelihood is in each coordinate."
+    others = {name: p for name, p in bounded.items() if name != "psi"}
+    found = em.diagonal_metric(others, slopes, at.counts)
+    found["psi"] = 4 * law.weight(at.switches) + 1
+    return em.Metric(np.concatenate([np.ravel(found[name]) for name in bounded]))
+
+# %% ../nbs/08_omission.ipynb #5c96874e
 def burst_look(problem: Problem, parts: list, law: Any, theta: BurstTheta) -> Callable:
     "A pass over the data, as a function of the arrays that are learned."
     def look(point):
@@ -456,24 +600,16 @@ def burst_look(problem: Problem, parts: list, law: Any, theta: BurstTheta) -> Ca
         plain = {name: p for name, p in point.items() if name != "psi"}
         chain = em.with_least_scale(problem, em.as_theta(problem, plain | dict(psi=theta.psi)))
         here = at_rates(law, BurstTheta(*chain, rates=theta.rates), x)
-        counts, n, value = burst_pass(problem, parts, here)
-        value += law.log(np.zeros_like(n), here.rates) # what is known of the omission at once
-        slopes = em.slopes_at(problem, here, counts)
-        bounded = em.as_parts(problem, here)
-        if law.size: slopes["psi"], bounded["psi"] = rate_slopes(law, n, x), x
-        def step():
-            new = em.plain_chain(problem, here, counts)
-            new = new._replace(emission=em.best_emission(problem, here, counts))
-            after = em.as_parts(problem, new)
-            return after | (dict(psi=best_rates(law, n, x)) if law.size else {})
-        def metric():
-            others = {name: p for name, p in bounded.items() if name != "psi"}
-            found = em.diagonal_metric(others, slopes, counts)
-            found["psi"] = np.full(law.size, 4 * n.sum() + 1)
-            return em.Metric(np.concatenate([np.ravel(found[name]) for name in bounded]))
+        at = Looked(here, x, *burst_pass(problem, parts, here))
+        value = at.value + law.log(np.zeros_like(at.switches), here.rates) # known at once
+        slopes, bounded = em.slopes_at(problem, here, at.counts), em.as_parts(problem, here)
+        if law.size: slopes["psi"], bounded["psi"] = rate_slopes(law, at.switches, x), x
+        def step(): return burst_step(problem, law, at)
+        def metric(): return burst_metric(law, at, bounded, slopes)
         return em.View(bounded, value + em.log_prior_at(problem, here), slopes, step, metric)
     return look
 
+# %% ../nbs/08_omission.ipynb #d038b167
 def plain_bursts(look: Callable, point: dict, tol: float, max_iter: int) -> em.Climb:
     "Climb by EM steps alone, for families that tell no slopes."
     view = look(point)
@@ -485,10 +621,10 @@ def plain_bursts(look: Callable, point: dict, tol: float, max_iter: int) -> em.C
         return em.Climb(view.point, view.value, trace, True, steps)
     return em.Climb(view.point, view.value, trace, False, max_iter)
 
-# %% ../nbs/08_omission.ipynb #82a59994
+# %% ../nbs/08_omission.ipynb #6a183e64
 def em_omission(
     problem: Problem, # From `pose`, with any `psi`
-    law: Any, # What is known of the omission: a `Memory` or a `Quality`
+    law: Any, # What is known of the omission: a `Memory`, a `ByState` or a `Quality`
     parts: list, # Of the data, for this law
     begin: tuple[Theta, np.ndarray], # Where to begin: a point, and the unknown numbers of the law
     tol: float = 1e-4, # Stop when at most about this much log-likelihood is left to gain
@@ -506,7 +642,7 @@ def em_omission(
     theta = BurstTheta(*chain, rates=theta.rates)
     return at_rates(law, theta, best.point.get("psi", np.zeros(0))), best
 
-# %% ../nbs/08_omission.ipynb #3e66f3c4
+# %% ../nbs/08_omission.ipynb #b0973d4a
 def gap_tables(theta: BurstTheta, least: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
     "Weights of gaps by `d`, between two observations `(d, S, S)`, and before the first `(d, S)`."
     u, v = theta.rates
@@ -521,6 +657,7 @@ def gap_tables(theta: BurstTheta, least: float = 1e-12) -> tuple[np.ndarray, np.
         before.append((1 - keep) * stay * g)
     return np.array(between), np.array(before)
 
+# %% ../nbs/08_omission.ipynb #a07b5358
 def share_out(n: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     "Numbers `n` shared out by weights along the first axis, which is cut where nothing fell."
     total = weights.sum(0)
@@ -543,85 +680,71 @@ def fix_free(theta: BurstTheta, counted: Stretches, rng: np.random.Generator) ->
     if not counted.free.sum() + counted.first.sum(): return counted
     between, before = gap_tables(theta)
     nothing = np.zeros_like(counted.first)
-    return counted._replace(
+    fixed = counted._replace(
         free=np.zeros_like(counted.free), first=nothing,
         fixed=deeper(counted.fixed, share_out(counted.free, between, rng)),
         before=deeper(counted.before, share_out(counted.first, before, rng)))
+    return of_kind(fixed) # moves of T look only at the kinds that are named
 
-# %% ../nbs/08_omission.ipynb #5c96874e
-class BurstSampler(CollapsedSampler):
-    "Labels and places, then the parameters, for omission that has a memory."
-    def __init__(self, problem: Problem, law: Any, leaps: int = 64):
-        GibbsSampler.__init__(self, "omission", problem)
-        self.leaps, self.blank = whole(leaps, "leaps", 1), blank_target(problem)
-        self.parts, self.law = self.make_parts(problem), law
-        self.constants = {k: x for k, x in self.constants.items() if k != "psi"}
+# %% ../nbs/08_omission.ipynb #7c6a8177
+def draw_bursts(self, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple[AllDrawn, Pile]:
+    "New labels, places and gaps."
+    drawn = []
+    for part in self.parts:
+        found = part.kernel(**part.asked(theta, key, sweep, False))
+        drawn.append(part.read(theta, found, key, sweep))
+    found = self.join(theta, drawn)
+    more = sum(part.in_place_of_coins(theta) for part in self.parts
+               if isinstance(part, BurstPlaced))
+    counted = fix_free(theta, found.groups[0][1], sweep_rng(key, sweep, Stream.GAP_LENGTHS))
+    found = found._replace(groups=[(None, counted)], log_likelihood=found.log_likelihood + more)
+    return found, pile_up(self.problem.n_states)
 
-    def make_parts(self, problem: Problem) -> list:
-        "Lists by what is known of them."
-        return burst_parts(problem)
+def begin_at(self, theta: BurstTheta, key: np.uint64) -> CollapsedState:
+    "A state at given parameters: labels and gaps, and a step size to begin with."
+    drawn, more = self.labelled(theta, key, 0)
+    counted, log_rows = drawn.groups[0][1], as_log_rows(self.problem, theta)
+    target, nothing = self.target(theta, counted, more), np.zeros(0, np.int64)
+    tuning = first_tuning(coordinates(log_rows, 0., target), target, key)
+    return CollapsedState(theta, drawn.counts, self.log_density(theta, drawn), log_rows,
+                          counted, more, tuning, drawn.log_likelihood, float("nan"), 0, 1,
+                          nothing, nothing)
 
-    def target(self, theta: BurstTheta, counted: Stretches, more: Pile) -> Target:
-        "What a move of `T` sees; what follows the last observation tells nothing of it."
-        own = counted._replace(after=np.zeros((0, len(theta.start))), empty=np.zeros(0))
-        return with_counts(self.blank, theta, own, more)
+# %% ../nbs/08_omission.ipynb #49eb7671
+def step_bursts(
+    self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
+) -> tuple[CollapsedState, CollapsedInfo]:
+    "Parameters given labels and gaps, then labels and gaps given the parameters."
+    target = self.target(state.theta, state.stretches, state.more)
+    move = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep, warm)
+    rng = sweep_rng(key, sweep, Stream.PARAMETERS)
+    theta = from_log_rows(self.problem, state.theta, move.log_rows, rng)
+    x = self.law.draw(self.counted(state), self.law.numbers(theta.rates), rng)
+    theta = at_rates(self.law, theta, x)
+    theta = draw_rest(self.problem, state._replace(theta=theta), rng)
+    drawn, more = self.labelled(theta, key, sweep + 1)
+    state = state._replace(
+        theta=theta, counts=drawn.counts, log_rows=move.log_rows, tuning=move.tuning,
+        stretches=drawn.groups[0][1], more=more, likelihood=drawn.log_likelihood,
+        log_density=self.log_density(theta, drawn))
+    return state, CollapsedInfo(state.likelihood, move.accept, move.divergent, move.step,
+                                move.corrected)
 
-    def counted(self, state: CollapsedState) -> np.ndarray:
-        "What the law of the omission has to know of labels and gaps."
-        return count_switches(state.stretches)
+# %% ../nbs/08_omission.ipynb #40e5138a
+class LossSampler:
+    "What samplers have in common that learn how visits are lost."
+    law: Any # Of the omission
+    problem: Problem
 
-    def labelled(self, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple[AllDrawn, Pile]:
-        "New labels, places and gaps."
-        drawn = []
-        for part in self.parts:
-            found = part.kernel(**part.asked(theta, key, sweep, False))
-            drawn.append(part.read(theta, found, key, sweep))
-        found = self.join(theta, drawn)
-        more = sum(part.in_place_of_coins(theta) for part in self.parts
-                   if isinstance(part, BurstPlaced))
-        rng = sweep_rng(key, sweep, Stream.GAP_LENGTHS)
-        counted = fix_free(theta, found.groups[0][1], rng)
-        found = found._replace(groups=[(None, counted)], log_likelihood=found.log_likelihood + more)
-        return found, pile_up(self.problem.n_states)
+    def first_point(self, key: np.uint64, x: np.ndarray | None = None) -> BurstTheta:
+        "Where a chain begins: with unknown numbers of the law as given, or as the data suggest."
+        if x is None: x = self.law.first_numbers(self.problem)
+        return at_rates(self.law, BurstTheta(*warm_start(self.problem, key), rates=np.zeros(2)), x)
 
-    def init(self, key: np.uint64) -> CollapsedState:
-        "First parameters, labels and gaps, and a step size to begin with."
-        begin = warm_start(self.problem, key)
-        x = self.law.first_numbers(self.problem)
-        theta = at_rates(self.law, BurstTheta(*begin, rates=np.zeros(2)), x)
-        drawn, more = self.labelled(theta, key, 0)
-        counted, log_rows = drawn.groups[0][1], as_log_rows(self.problem, theta)
-        target, nothing = self.target(theta, counted, more), np.zeros(0, np.int64)
-        tuning = first_tuning(coordinates(log_rows, 0., target), target, key)
-        return CollapsedState(theta, drawn.counts, self.log_density(theta, drawn), log_rows,
-                              counted, more, tuning, drawn.log_likelihood, float("nan"), 0, 1,
-                              nothing, nothing)
+    def init(self, key: np.uint64) -> Any: return self.begin(self.first_point(key), key)
 
-    def log_density(self, theta: BurstTheta, drawn: AllDrawn) -> float:
-        "Log-likelihood plus log prior; that of the rates is flat."
-        return drawn.log_likelihood + log_prior(self.problem, theta)
-
-    def step(
-        self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
-    ) -> tuple[CollapsedState, CollapsedInfo]:
-        "Parameters given labels and gaps, then labels and gaps given the parameters."
-        target = self.target(state.theta, state.stretches, state.more)
-        move = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep, warm)
-        rng = sweep_rng(key, sweep, Stream.PARAMETERS)
-        theta = from_log_rows(self.problem, state.theta, move.log_rows, rng)
-        x = draw_rates(self.law, self.counted(state), self.law.numbers(theta.rates), rng)
-        theta = at_rates(self.law, theta, x)
-        theta = draw_rest(self.problem, state._replace(theta=theta), rng)
-        drawn, more = self.labelled(theta, key, sweep + 1)
-        state = state._replace(
-            theta=theta, counts=drawn.counts, log_rows=move.log_rows, tuning=move.tuning,
-            stretches=drawn.groups[0][1], more=more, likelihood=drawn.log_likelihood,
-            log_density=self.log_density(theta, drawn))
-        return state, CollapsedInfo(state.likelihood, move.accept, move.divergent, move.step,
-                                    move.corrected)
-
-    def record(self, state: CollapsedState) -> dict:
-        "What to keep of a draw: keep and memory too."
+    def record(self, state: Any) -> dict:
+        "What to keep of a draw: the numbers of the omission too."
         return super().record(state) | self.law.named(state.theta.rates)
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
@@ -634,9 +757,139 @@ class BurstSampler(CollapsedSampler):
         "What a checkpoint must agree with."
         return super().fingerprint() | dict(omission=self.law.plain())
 
-# %% ../nbs/08_omission.ipynb #d038b167
+# %% ../nbs/08_omission.ipynb #f2acf460
+class BurstSampler(LossSampler, CollapsedSampler):
+    "Labels and places, then the parameters, for omission that has a memory."
+    labelled, begin, step = draw_bursts, begin_at, step_bursts
+
+    def __init__(self, problem: Problem, law: Any, leaps: int = 64):
+        GibbsSampler.__init__(self, "omission", problem)
+        self.leaps, self.blank = whole(leaps, "leaps", 1), blank_target(problem)
+        self.parts, self.law = self.make_parts(problem), law
+        self.constants = {k: x for k, x in self.constants.items() if k != "psi"}
+
+    def make_parts(self, problem: Problem) -> list: return burst_parts(problem) # Lists by kind
+
+    def target(self, theta: BurstTheta, counted: Stretches, more: Pile) -> Target:
+        "What a move of `T` sees; what follows the last observation tells nothing of it."
+        own = counted._replace(after=np.zeros((0, len(theta.start))), empty=np.zeros(0))
+        return with_counts(self.blank, theta, of_kind(own), more)
+
+    def counted(self, state: CollapsedState) -> np.ndarray:
+        "What the law of the omission has to know of labels and gaps."
+        return count_switches(state.stretches)
+
+    def log_density(self, theta: BurstTheta, drawn: AllDrawn) -> float:
+        "Log-likelihood plus log prior; that of the rates is flat."
+        return drawn.log_likelihood + log_prior(self.problem, theta)
+
+# %% ../nbs/08_omission.ipynb #ec4c4d21
+class PairState(NamedTuple):
+    "Where a chain is whose walks are drawn whole."
+    theta: BurstTheta # Parameters
+    counts: Counts # Of the walk
+    switches: np.ndarray # `(6, S)` first visits and moves between seeing and missing
+    log_density: float # Log-likelihood plus log prior
+
+def bridge_pairs(theta: BurstTheta, n: np.ndarray, f: np.ndarray, rng: Any) -> Counts:
+    "Draw the moves of the product chain behind free stretches, by counts."
+    both, S = product_chain(theta), len(f)
+    pad = np.pad(n.astype(np.int64), (0, S)), np.pad(f.astype(np.int64), (0, S))
+    found = bridge_counts(*pad, both.T, both.start, both.psi, rng)
+    return Counts(found.transitions, found.first, np.zeros(2 * S), found.omitted, np.zeros(0))
+
+# %% ../nbs/08_omission.ipynb #94c43d93
+def draw_pairs(part: Any, theta: BurstTheta, key: np.uint64, sweep: int, rng: Any) -> tuple:
+    "Whole walks of the lists of a part: counts, moves of pairs, log-likelihoods and their base."
+    S = part.problem.n_states
+    found = part.kernel(**part.asked(theta, key, sweep, True))
+    if isinstance(part, BurstFree):
+        one, base = part.read(theta, found, key, sweep)
+        free = one.stretches
+        return one.counts, bridge_pairs(theta, free.free, free.first, rng), one, base
+    labels, _, logs, base = part.labels_of(theta, found, key, sweep)
+    counts, pairs = seen_counts(part, theta, labels, (key, sweep)), found.counts
+    if part.tails is not None:
+        n, rows = np.zeros((S, S)), part.tails.rows
+        np.add.at(n, (labels[rows - 1], labels[rows]), 1)
+        more = bridge_pairs(theta, n, np.zeros(S), rng)
+        pairs = pairs._replace(transitions=pairs.transitions + more.transitions)
+    return counts, pairs, Drawn(counts, None, logs, labels), base
+
+# %% ../nbs/08_omission.ipynb #089f54c5
+def draw_all_pairs(self, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple[PairState, Info]:
+    "New walks of all lists, at given parameters."
+    every, likelihood, switches = [], 0., 0.
+    rng = sweep_rng(key, sweep, Stream.BRIDGES)
+    for part in self.parts:
+        seen, pairs, one, base = draw_pairs(part, theta, key, sweep, rng)
+        part.explain(theta, one.log_likelihood)
+        walk = walk_moves(pairs)
+        every.append(seen._replace(transitions=walk.transitions, first=walk.first))
+        switches = switches + fold_switches(pairs)
+        likelihood += float(one.log_likelihood.sum()) + base
+    density = likelihood + log_prior(self.problem, theta)
+    return PairState(theta, add_counts(*every), switches, density), Info(likelihood)
+
+class PairSampler(LossSampler, GibbsSampler):
+    "Whole walks, seen and missing, then all parameters by conjugate draws."
+    state_axes = dict(keep=(0,), epsilon=(0,))
+    walks = draw_all_pairs
+
+    def __init__(self, problem: Problem, law: Any, leaps: int = 64):
+        GibbsSampler.__init__(self, "omission", problem)
+        self.parts, self.law = burst_parts(problem, by_state=True), law
+        self.constants = {k: x for k, x in self.constants.items() if k != "psi"}
+
+    def begin(self, theta: BurstTheta, key: np.uint64) -> PairState:
+        "A state at given parameters."
+        return self.walks(theta, key, 0)[0]
+
+    def step(self, state: PairState, key: np.uint64, sweep: int, warm: bool) -> tuple:
+        "Parameters given walks, then walks given the parameters."
+        rng, old = sweep_rng(key, sweep, Stream.PARAMETERS), state.theta
+        chain = draw_theta(self.problem, Theta(*old[:5]), state.counts, rng)
+        x = self.law.draw(state.switches, self.law.numbers(old.rates), rng)
+        theta = at_rates(self.law, BurstTheta(*chain, rates=old.rates), x)
+        return self.walks(theta, key, sweep + 1)
+
+# %% ../nbs/08_omission.ipynb #ed2b7b71
 NODES = (np.arange(16) + .5) / 16 # values on which the psi of a list without length may stand
 EDGES = np.linspace(0, 1, 17)
+
+def node_mass(rates: np.ndarray) -> np.ndarray: # `(16,)`
+    "Mass of the Beta law around each value."
+    mean, size = rates
+    return np.maximum(np.diff(betainc(mean * size, (1 - mean) * size, EDGES)), 1e-300)
+
+# %% ../nbs/08_omission.ipynb #c6cf73e2
+def mean_range(sd: float) -> tuple[float, float]:
+    "The means between which a law with this spread has some size left."
+    far = np.sqrt(1 - 4 * sd**2)
+    return (1 - far) / 2, far
+
+def quality_rates(self: "Quality", x: np.ndarray) -> np.ndarray: # `(2,)`
+    "Mean and size of the law at unknown numbers `x`, each between 0 and 1."
+    mean = self.mean
+    if np.isnan(mean) and np.isnan(self.sd): mean = x[0]
+    elif np.isnan(mean):
+        low, far = mean_range(self.sd)
+        mean = low + far * x[0]
+    if not np.isnan(self.sd): size = mean * (1 - mean) / self.sd**2 - 1
+    else: size = 10 * np.exp(2 * ndtri(x[-1])) # a normal law of its logarithm
+    return np.array([np.clip(mean, 1e-9, 1 - 1e-9), np.clip(size, 1e-6, 1e9)])
+
+def quality_numbers(self: "Quality", rates: np.ndarray) -> np.ndarray:
+    "The unknown numbers that belong to a law."
+    mean, size = rates
+    if np.isnan(self.mean) and not np.isnan(self.sd):
+        low, far = mean_range(self.sd)
+        return np.clip([(mean - low) / far], 1e-12, 1 - 1e-12)
+    x = [mean] if np.isnan(self.mean) else []
+    if np.isnan(self.sd): x.append(ndtr(np.log(size / 10) / 2))
+    return np.clip(np.array(x, float), 1e-12, 1 - 1e-12)
+
+# %% ../nbs/08_omission.ipynb #ea2a1cc5
 NO_QUALITY = ("omission: lists of unknown latent length do not tell how often visits are missed, "
               "nor how much that differs; mean and sd, and T, follow the prior; give mean and sd, "
               "or n_steps of some sequences")
@@ -649,30 +902,11 @@ class Quality:
     pairs: np.ndarray # `(2, m)`, omitted and observed visits of sequences of known length
     times: np.ndarray # `(m,)`, how many are like this
     unlearned = NO_QUALITY
+    rates, numbers = quality_rates, quality_numbers
+    draw, best = slice_numbers, best_numbers
 
     @property
     def size(self) -> int: return int(np.isnan(self.mean)) + int(np.isnan(self.sd))
-
-    def rates(self, x: np.ndarray) -> np.ndarray: # `(2,)`
-        "Mean and size of the law at unknown numbers `x`, each between 0 and 1."
-        mean = self.mean
-        if np.isnan(mean) and np.isnan(self.sd): mean = x[0]
-        elif np.isnan(mean): # between the two means at which the law has no size left
-            far = np.sqrt(1 - 4 * self.sd**2)
-            mean = (1 - far) / 2 + far * x[0]
-        if not np.isnan(self.sd): size = mean * (1 - mean) / self.sd**2 - 1
-        else: size = 10 * np.exp(2 * ndtri(x[-1])) # a normal law of its logarithm
-        return np.array([np.clip(mean, 1e-9, 1 - 1e-9), np.clip(size, 1e-6, 1e9)])
-
-    def numbers(self, rates: np.ndarray) -> np.ndarray:
-        "The unknown numbers that belong to a law."
-        mean, size = rates
-        if np.isnan(self.mean) and not np.isnan(self.sd):
-            far = np.sqrt(1 - 4 * self.sd**2)
-            return np.clip([(mean - (1 - far) / 2) / far], 1e-12, 1 - 1e-12)
-        x = [mean] if np.isnan(self.mean) else []
-        if np.isnan(self.sd): x.append(ndtr(np.log(size / 10) / 2))
-        return np.clip(np.array(x, float), 1e-12, 1 - 1e-12)
 
     def first_numbers(self, problem: Problem) -> np.ndarray:
         "Unknown numbers to begin with."
@@ -681,10 +915,11 @@ class Quality:
 
     def log(self, n: np.ndarray, rates: np.ndarray) -> float:
         "Log-likelihood of choices of values, and of visits that are known to be missed."
-        mean, size = rates
-        a, b = mean * size, (1 - mean) * size
+        a, b = rates[0] * rates[1], (1 - rates[0]) * rates[1]
         known = betaln(a + self.pairs[0], b + self.pairs[1]) - betaln(a, b)
         return float(xlogy(n, node_mass(rates)).sum() + self.times @ known)
+
+    def weight(self, n: np.ndarray) -> np.ndarray: return np.full(self.size, n.sum())
 
     def psi(self, rates: np.ndarray) -> float: return float(rates[0]) # The mean stands for all
 
@@ -695,12 +930,7 @@ class Quality:
 
     def plain(self) -> dict: return dict(mean=str(self.mean), sd=str(self.sd)) # As told
 
-def node_mass(rates: np.ndarray) -> np.ndarray: # `(16,)`
-    "Mass of the Beta law around each value."
-    mean, size = rates
-    return np.maximum(np.diff(betainc(mean * size, (1 - mean) * size, EDGES)), 1e-300)
-
-# %% ../nbs/08_omission.ipynb #6a183e64
+# %% ../nbs/08_omission.ipynb #8f96fcaf
 def known_visits(problem: Problem) -> np.ndarray: # `(2, n)`, omitted and observed
     "Visits of the sequences whose number of steps is known; others must be without any place."
     places, sizes = problem.places, problem.sequences.lengths
@@ -726,16 +956,19 @@ def as_quality(omission: PerSequenceOmission, problem: Problem) -> Quality:
     pairs, times = np.unique(known_visits(problem), axis=1, return_counts=True)
     return Quality(mean, sd, pairs, times)
 
+# %% ../nbs/08_omission.ipynb #ded5a4ff
 class QualityKnown:
     "What lists of known length add to EM: `psi` cancels, and the law of qualities stands apart."
+    def coins(self, theta: BurstTheta) -> float:
+        "Log-likelihood of visits seen and missed at the value that the part takes."
+        psi = self.psi(theta)[0]
+        return float(xlogy(self.offsets[-1], 1 - psi) + xlogy(self.n_missed, psi))
+
     def expect(self, theta: BurstTheta) -> Folded:
         "Expected counts; coins that `as_quality` counts are taken away."
         found = super().expect(theta)
-        omitted, observed = self.n_missed, self.offsets[-1]
-        psi = self.psi(theta)[0]
-        coins = xlogy(observed, 1 - psi) + xlogy(omitted, psi)
-        return Folded(found.counts, np.zeros(len(NODES)), found.log_likelihood, -float(coins),
-                      found.marginals)
+        return Folded(found.counts, np.zeros(len(NODES)), found.log_likelihood,
+                      -self.coins(theta), found.marginals)
 
     @property
     def n_missed(self) -> float: # Visits that were not seen
@@ -752,30 +985,36 @@ class QualityWoven(QualityKnown, WovenPart):
         "The value that all lists of this part share."
         return np.full(len(theta.start), self.own_psi)
 
-# %% ../nbs/08_omission.ipynb #8351b99b
+# %% ../nbs/08_omission.ipynb #9eb76fe0
+def value_chains(theta: BurstTheta) -> list:
+    "The observed chain of every value."
+    S = len(theta.start)
+    return [observed_chain(theta.T, theta.start, np.full(S, psi)) for psi in NODES]
+
+def value_shares(logs: np.ndarray, theta: BurstTheta) -> tuple[np.ndarray, np.ndarray]:
+    "Log-likelihood of lists `(n,)`, and the share of each value in it `(n, 16)`."
+    joint = logs + np.log(node_mass(theta.rates))
+    total = logsumexp(joint, axis=1)
+    return total, np.exp(joint - total[:, None])
+
+def expect_values(self, theta: BurstTheta) -> Folded:
+    "Expected counts: shares of each list in the values, then what lies behind each."
+    log_b, chains, S = self.log_b(theta), value_chains(theta), len(theta.start)
+    each = [smooth(log_b, self.offsets, r0, R) for _, R, r0 in chains]
+    total, share = value_shares(np.array([found.log_likelihood for found in each]).T, theta)
+    gamma, sums = 0., None
+    for g, (_, R, r0) in enumerate(chains):
+        found = smooth(log_b, self.offsets, r0, R, weights=share[:, g])
+        new = behind_free(theta, np.full(S, NODES[g]), found.transitions, found.first)
+        gamma = gamma + found.marginals * np.repeat(share[:, g], np.diff(self.offsets))[:, None]
+        sums = new[:4] if sums is None else tuple(x + y for x, y in zip(sums, new[:4]))
+    counts = Counts(*sums, np.zeros(0))._replace(observed=gamma.sum(0))
+    return Folded(counts, share.sum(0), total, 0., gamma)
+
+# %% ../nbs/08_omission.ipynb #7a4c8018
 class QualityFree(FreePart):
     "Lists without length: each stands on one of the values."
-    def chains(self, theta: BurstTheta) -> list:
-        "The observed chain of every value."
-        S = len(theta.start)
-        return [observed_chain(theta.T, theta.start, np.full(S, psi)) for psi in NODES]
-
-    def expect(self, theta: BurstTheta) -> Folded:
-        "Expected counts: shares of each list in the values, then what lies behind each."
-        log_b, chains = self.log_b(theta), self.chains(theta)
-        each = [smooth(log_b, self.offsets, r0, R) for _, R, r0 in chains]
-        logs = np.array([found.log_likelihood for found in each]).T
-        joint = logs + np.log(node_mass(theta.rates))
-        total = logsumexp(joint, axis=1)
-        share = np.exp(joint - total[:, None])
-        S, gamma, sums = len(theta.start), 0., None
-        for g, (_, R, r0) in enumerate(chains):
-            found = smooth(log_b, self.offsets, r0, R, weights=share[:, g])
-            new = behind_free(theta, np.full(S, NODES[g]), found.transitions, found.first)
-            gamma = gamma + found.marginals * np.repeat(share[:, g], np.diff(self.offsets))[:, None]
-            sums = new[:4] if sums is None else tuple(x + y for x, y in zip(sums, new[:4]))
-        counts = Counts(*sums, np.zeros(0))._replace(observed=gamma.sum(0))
-        return Folded(counts, share.sum(0), total, 0., gamma)
+    expect = expect_values
 
     def draw(self, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple:
         "A value and labels for each list: labels at every value, of which one set is taken."
@@ -783,17 +1022,14 @@ class QualityFree(FreePart):
         for g, psi in enumerate(NODES):
             at = theta._replace(psi=np.full(len(theta.psi), psi))
             each.append(draw_paths(**self.asked(at, key, sweep * len(NODES) + g, True)))
-        logs = np.array([found.log_likelihood for found in each]).T
-        joint = logs + np.log(node_mass(theta.rates))
-        total = logsumexp(joint, axis=1)
-        running = np.cumsum(np.exp(joint - total[:, None]), 1)
+        total, share = value_shares(np.array([x.log_likelihood for x in each]).T, theta)
+        running = np.cumsum(share, 1)
         u = sweep_rng(key, sweep, Stream.QUALITIES).random(len(running))
         of = (u[:, None] * running[:, -1:] > running).sum(1)
         owner = np.repeat(of, np.diff(self.offsets))
         labels = np.array([found.states for found in each])[owner, np.arange(len(owner))]
         return of, labels.astype(np.int64), total
 
-# %% ../nbs/08_omission.ipynb #b0973d4a
 def quality_parts(problem: Problem) -> list:
     "The parts of a data set, for omission that differs by sequence."
     kind, parts, first = problem.places.kind, [], 0
@@ -811,6 +1047,7 @@ def quality_parts(problem: Problem) -> list:
         first += len(index)
     return parts
 
+# %% ../nbs/08_omission.ipynb #a961f31b
 def by_value(of: np.ndarray, labels: np.ndarray, offsets: np.ndarray, S: int) -> list:
     "Free stretches of lists by the value of each list, with the value."
     sizes, owner = np.diff(offsets), np.repeat(of, np.diff(offsets))
@@ -827,11 +1064,41 @@ def pile_values(groups: list, S: int) -> Pile:
     psi = np.array([[psi] * S for psi, _ in groups]).reshape(len(groups), S)
     return pile_up(S, psi, tuple(counted for _, counted in groups))
 
+# %% ../nbs/08_omission.ipynb #b6fdcc76
+def draw_values(self, part: QualityFree, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple:
+    "A draw of the lists without length, and their stretches by value."
+    of, labels, logs = part.draw(theta, key, sweep)
+    counts = seen_counts(part, theta, labels, (key, sweep))
+    return Drawn(counts, None, logs, labels), by_value(of, labels, part.offsets,
+                                                       self.problem.n_states)
+
+def draw_qualities(self, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple[AllDrawn, Pile]:
+    "New labels, and values for lists without length."
+    S, drawn, groups = self.problem.n_states, [], []
+    nothing = free_stretches(np.zeros((S, S)), np.zeros(S))
+    rest = self.law.log(np.zeros(len(NODES)), theta.rates)
+    for part in self.parts:
+        if isinstance(part, QualityFree):
+            one, new = self.values(part, theta, key, sweep)
+            drawn.append((one._replace(stretches=nothing), part.base))
+            groups += new
+            continue
+        found = part.kernel(**part.asked(theta, key, sweep, False))
+        one, left_out = part.read(theta, found, key, sweep)
+        rest -= part.coins(theta)
+        woven = isinstance(part, QualityWoven)
+        if woven: groups.append((part.psi(theta)[0], one.stretches))
+        drawn.append((one._replace(stretches=nothing if woven else one.stretches), left_out))
+    found = self.join(theta, drawn)
+    more = found._replace(log_likelihood=found.log_likelihood + rest)
+    return more, pile_values(groups, S)
+
+# %% ../nbs/08_omission.ipynb #21e8cd1c
 class QualitySampler(BurstSampler):
     "Labels, and a value for each list without length, then the parameters."
-    def make_parts(self, problem: Problem) -> list:
-        "Lists by what is known of them."
-        return quality_parts(problem)
+    labelled, values = draw_qualities, draw_values
+
+    def make_parts(self, problem: Problem) -> list: return quality_parts(problem) # Lists by kind
 
     def target(self, theta: BurstTheta, counted: Stretches, more: Pile) -> Target:
         "What a move of `T` sees."
@@ -844,40 +1111,20 @@ class QualitySampler(BurstSampler):
         free = pile.last.sum(1) == 0 # others have an end
         return np.bincount(of[free], pile.first[free].sum(1), minlength=len(NODES))
 
-    def labelled(self, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple[AllDrawn, Pile]:
-        "New labels, and values for lists without length."
-        S, drawn, groups = self.problem.n_states, [], []
-        nothing = free_stretches(np.zeros((S, S)), np.zeros(S))
-        rest = self.law.log(np.zeros(len(NODES)), theta.rates)
-        for part in self.parts:
-            if isinstance(part, QualityFree):
-                one, new = self.values(part, theta, key, sweep)
-                drawn.append((one._replace(stretches=nothing), part.base))
-                groups += new
-                continue
-            found = part.kernel(**part.asked(theta, key, sweep, False))
-            one, left_out = part.read(theta, found, key, sweep)
-            psi = part.psi(theta)[0]
-            rest -= float(xlogy(part.offsets[-1], 1 - psi) + xlogy(part.n_missed, psi))
-            if isinstance(part, QualityWoven): groups.append((psi, one.stretches))
-            kept = nothing if isinstance(part, QualityWoven) else one.stretches
-            drawn.append((one._replace(stretches=kept), left_out))
-        found = self.join(theta, drawn)
-        more = found._replace(log_likelihood=found.log_likelihood + rest)
-        return more, pile_values(groups, S)
+# %% ../nbs/08_omission.ipynb #adbdc30a
+def as_memory(omission: MarkovOmission, S: int) -> Any:
+    "The law of a memory: of all states, or of each."
+    told = [np.asarray(x, float) for x in (omission.keep, omission.epsilon)]
+    if not any(x.ndim for x in told): return Memory(omission.keep, omission.epsilon)
+    for name, x in zip(("keep", "epsilon"), told):
+        if x.ndim and len(x) != S:
+            raise ValueError(f"omission: {name} has {len(x)} entries, but there are {S} states; "
+                             "give one for each")
+    both = np.broadcast_arrays(*told)
+    return ByState(tuple(Memory(float(k), float(e)) for k, e in zip(*both)))
 
-    def values(self, part: QualityFree, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple:
-        "A draw of the lists without length, and their stretches by value."
-        S, (of, labels, logs) = self.problem.n_states, part.draw(theta, key, sweep)
-        emitted = emission_counts(self.problem.family, theta.emission, labels, part.rows,
-                                  (key, sweep, part.first))
-        seen, zero = np.bincount(labels, minlength=S), np.zeros(S)
-        counts = Counts(np.zeros((S, S)), zero, seen, zero, emitted)
-        return Drawn(counts, None, logs, labels), by_value(of, labels, part.offsets, S)
-
-# %% ../nbs/08_omission.ipynb #3e6d0dc3
-def pose_omission(sequences: Data, omission: Any, **known: Any) -> tuple[Problem, Any]:
-    "The problem, and the law of its omission."
+def check_omission(omission: Any, n_lists: int, known: dict) -> None:
+    "Refuse what is no omission process, and what does not go with it."
     if not isinstance(omission, (MarkovOmission, PerSequenceOmission)):
         raise ValueError("omission: expected MarkovOmission(keep, epsilon) or "
                          f"PerSequenceOmission(mean, sd), got {shown(omission)}; omission by state "
@@ -885,22 +1132,37 @@ def pose_omission(sequences: Data, omission: Any, **known: Any) -> tuple[Problem
     if isinstance(known.get("n_steps"), str):
         raise ValueError("n_steps: a law of the lengths and a law of the omission do not go "
                          "together; give lengths, nan where unknown")
-    sequences = as_sequences(sequences)
-    for name, x in known.items():
-        if isinstance(x, np.ndarray) and x.ndim and len(x) > max(len(sequences), 1):
-            if name in ("n_steps", "positions", "earliest", "latest", "labels"):
-                raise ValueError(f"{name}: has {len(x)} entries for {len(sequences)} sequences; "
-                                 "pass one for each")
-    problem = pose(sequences, psi=.5, **known)
-    told = np.array([omission.keep if isinstance(omission, MarkovOmission) else 1 - omission.mean])
-    steps, seen = known_steps(problem)
-    keep = told[0] if not np.isnan(told[0]) else (seen / steps if steps else .5)
-    problem = replace(problem, psi=np.full(problem.n_states, np.clip(1 - keep, .05, .95)))
-    if isinstance(omission, MarkovOmission):
-        return problem, Memory(omission.keep, omission.epsilon)
-    return problem, as_quality(omission, problem)
+    for name in ("n_steps", "positions", "earliest", "latest", "labels"):
+        x = known.get(name)
+        if isinstance(x, np.ndarray) and x.ndim and len(x) > max(n_lists, 1):
+            raise ValueError(f"{name}: has {len(x)} entries for {n_lists} sequences; "
+                             "pass one for each")
 
-# %% ../nbs/08_omission.ipynb #a07b5358
+# %% ../nbs/08_omission.ipynb #f9ac4d6e
+def law_for(omission: Any, problem: Problem) -> Any:
+    "The law of an omission process, for a problem."
+    if isinstance(omission, PerSequenceOmission): return as_quality(omission, problem)
+    return as_memory(omission, problem.n_states)
+
+def pose_omission(sequences: Data, omission: Any, **known: Any) -> tuple[Problem, Any]:
+    "The problem, and the law of its omission."
+    sequences = as_sequences(sequences)
+    check_omission(omission, len(sequences), known)
+    problem = pose(sequences, psi=.5, **known)
+    law = law_for(omission, problem)
+    told = omission.keep if isinstance(omission, MarkovOmission) else 1 - omission.mean
+    steps, seen = known_steps(problem)
+    usual = seen / steps if steps else .5
+    keep = np.where(np.isnan(told), usual, told)
+    problem = replace(problem, psi=np.zeros(problem.n_states) + np.clip(1 - keep, .05, .95))
+    return problem, law
+
+def omission_sampler(problem: Problem, law: Any, leaps: int = 64) -> Any:
+    "The sampler that a law of the omission asks for."
+    kinds = {Memory: BurstSampler, ByState: PairSampler, Quality: QualitySampler}
+    return kinds[type(law)](problem, law, whole(leaps, "leaps", 1))
+
+# %% ../nbs/08_omission.ipynb #3fddbd74
 def fit_omission(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     omission: Any, # `MarkovOmission` or `PerSequenceOmission`; `nan` where a number is learned
@@ -933,12 +1195,27 @@ def fit_omission(
                                  earliest=earliest, latest=latest, labels=labels, names=names,
                                  n_states=n_states, emission=emission, start=start, prior=prior,
                                  init=init)
-    make = BurstSampler if isinstance(law, Memory) else QualitySampler
-    return run_chains(make(problem, law, whole(leaps, "leaps", 1)), draws=draws, warmup=warmup,
+    return run_chains(omission_sampler(problem, law, leaps), draws=draws, warmup=warmup,
                       chains=chains, seed=seed, thin=thin, progress=progress,
                       checkpoint=checkpoint, settings=describe(problem, omission=law.plain()))
 
-# %% ../nbs/08_omission.ipynb #52aa472a
+# %% ../nbs/08_omission.ipynb #0d7a96d4
+def parts_for(problem: Problem, law: Any) -> list:
+    "The parts of a data set that a law of the omission asks for."
+    if isinstance(law, Quality): return quality_parts(problem)
+    return burst_parts(problem, by_state=isinstance(law, ByState))
+
+def climb_from(problem: Problem, law: Any, starts: list, effort: tuple, progress: bool) -> tuple:
+    "The best of several climbs: the point, and the climb."
+    parts, (tol, max_iter) = parts_for(problem, law), effort
+    with em.progress_bar(switch(progress, "progress")) as bar:
+        def show(value):
+            if bar is not None: bar.update(1)
+        climbs = [em_omission(problem, law, parts, (begin, law.first_numbers(problem)), tol,
+                              max_iter, show) for begin in starts]
+    return max(climbs, key=lambda found: found[1].value)
+
+# %% ../nbs/08_omission.ipynb #c36aa29c
 def fit_em_omission(
     sequences: Data, # Observations
     omission: Any, # As for `fit_omission`
@@ -959,19 +1236,157 @@ def fit_em_omission(
     em.check_peak(problem.prior)
     if law.size and not known_steps(problem)[0]:
         raise ValueError(f"{law.unlearned}, or use a sampler with a prior")
-    parts = burst_parts(problem) if isinstance(law, Memory) else quality_parts(problem)
     starts = em.choose_starts(problem, restarts, as_key(seed))
-    with em.progress_bar(switch(progress, "progress")) as bar:
-        def show(value):
-            if bar is not None: bar.update(1)
-        climbs = [em_omission(problem, law, parts, (begin, law.first_numbers(problem)), tol,
-                              max_iter, show) for begin in starts]
-    theta, best = max(climbs, key=lambda found: found[1].value)
+    theta, best = climb_from(problem, law, starts, (tol, max_iter), progress)
     said = em.unfinished(best, max_iter)
     warn_user(said)
-    info = describe(problem, method="em", omission=law.named(theta.rates), converged=best.converged,
+    found = {k: np.asarray(x).tolist() for k, x in law.named(theta.rates).items()}
+    info = describe(problem, method="em", omission=found, converged=best.converged,
                     iterations=best.steps, trace=best.trace,
                     log_likelihood=best.value - em.log_prior_at(problem, theta))
     if said: info["warnings"] = said
     model = HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), theta.psi)
     return Posterior.from_model(model, best.value, info)
+
+# %% ../nbs/08_omission.ipynb #901316f5
+class Unknowns(NamedTuple):
+    "Independent ways to move what is unknown, `m` of them."
+    T: np.ndarray # `(m, S, S)`
+    start: np.ndarray # `(m, S)`
+    law: np.ndarray # `(m, numbers of the law)`
+
+def move_rows(p: np.ndarray) -> np.ndarray:
+    "Ways to move a law on the entries that are not zero; its largest entry gives way."
+    others = np.flatnonzero((p > 0) & (np.arange(len(p)) != p.argmax()))
+    return np.eye(len(p))[others] - np.eye(len(p))[p.argmax()]
+
+def all_unknowns(theta: BurstTheta, law: Any, start_known: bool = False) -> Unknowns:
+    "Ways to move T on its support, start, and the unknown numbers of the omission."
+    S = len(theta.start)
+    rows = [(i, way) for i, row in enumerate(theta.T) for way in move_rows(row)]
+    firsts = move_rows(theta.start)[:0 if start_known else None]
+    m = len(rows) + len(firsts) + law.size
+    found = Unknowns(np.zeros((m, S, S)), np.zeros((m, S)), np.zeros((m, law.size)))
+    for k, (i, way) in enumerate(rows): found.T[k, i] = way
+    found.start[len(rows):len(rows) + len(firsts)] = firsts
+    found.law[m - law.size:] = np.eye(law.size)
+    return found
+
+# %% ../nbs/08_omission.ipynb #b4ad720c
+def single(problem: Problem, law: Any, i: int) -> tuple[Any, Any]:
+    "List `i` as a part, and the law with what this list tells of it at once."
+    kind, index = int(problem.places.kind[i]), np.array([i])
+    if not isinstance(law, Quality):
+        placed = BurstWoven if isinstance(law, ByState) else BurstPlaced
+        makers = {FREE_LIST: BurstFree, PLACED: placed, WOVEN: BurstWoven}
+        return makers[kind](problem, index, 0, i), law
+    makers = {FREE_LIST: QualityFree, PLACED: QualityPlaced, WOVEN: QualityWoven}
+    pairs = law.pairs[:, :0]
+    if kind != FREE_LIST: pairs = known_visits(problem)[:, [i]] # the lengths of all are known
+    own = replace(law, pairs=pairs, times=np.ones(pairs.shape[1]))
+    return makers[kind](problem, index, 0, i), own
+
+def over(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+    "`x / p`, and 0 where `p` is 0."
+    return np.divide(x, p, out=np.zeros_like(p), where=p > 0)
+
+def score(part: Any, law: Any, theta: BurstTheta, ways: Unknowns) -> np.ndarray: # `(m,)`
+    "Slopes of the log-likelihood of a list along all that is unknown."
+    found = part.expect(theta)
+    out = (ways.T * over(found.counts.transitions, theta.T)).sum((1, 2))
+    out = out + ways.start @ over(found.counts.first, theta.start)
+    if not law.size: return out
+    return out + ways.law @ rate_slopes(law, found.switches, law.numbers(theta.rates))
+
+# %% ../nbs/08_omission.ipynb #43dc78fb
+KNOWN = "nothing", "lengths", "positions"
+
+def list_scores(
+    model: HMMOP, # The chain, with its emission
+    omission: Any, # How visits are lost: a process with all numbers told
+    learned: Any, # The same process with `nan` where it is unknown
+    known: str = "lengths", # What is known of each list: "nothing", "lengths" or "positions"
+    n_lists: int = 200, # How many lists to draw
+    n_steps: int = 12, # Steps of a walk
+    seed: Seed = 0, # For the lists
+    start_known: bool = False, # Whether the law of the first state is told
+) -> tuple[np.ndarray, Unknowns]: # `(n_lists, m)`, and what the columns are
+    "Slopes of the log-likelihood of single lists in all that is unknown."
+    word(known, "known", KNOWN)
+    data = model.sample(whole(n_lists, "n_lists", 1), n_steps, seed=seed, omission=omission)
+    told = dict(n_steps=np.full(n_lists, n_steps), emission=model.emission)
+    if known == "positions": told["positions"] = data.positions
+    if known == "nothing": told["n_steps"] = np.full(n_lists, np.nan)
+    problem, law = pose_omission(data.sequences, learned, **told)
+    truth = law_for(omission, problem)
+    theta = BurstTheta(model.T, model.start, model.psi, np.zeros(0), np.nan, np.zeros(2))
+    theta = at_rates(truth, theta, np.zeros(0))
+    ways = all_unknowns(theta, law, start_known)
+    rows = [score(*single(problem, law, i), theta, ways) for i in range(n_lists)]
+    return np.array(rows), ways
+
+# %% ../nbs/08_omission.ipynb #70eee645
+def usual(x: Any, value: float) -> Any:
+    "Numbers with a usual value where they are `nan`."
+    return np.where(np.isnan(x), value, x) if np.ndim(x) else (value if np.isnan(x) else x)
+
+def some_point(omission: Any) -> Any:
+    "A process that agrees with what is told."
+    if isinstance(omission, PerSequenceOmission):
+        return PerSequenceOmission(usual(omission.mean, .5), usual(omission.sd, .15))
+    keep = usual(omission.keep, .5)
+    room = np.minimum(.2, .5 * (1 - keep))
+    memory = np.where(np.isnan(omission.epsilon), room, omission.epsilon)
+    return MarkovOmission(keep, memory if np.ndim(memory) else float(memory))
+
+def seen_through(T: np.ndarray, process: Any) -> np.ndarray: # `(S, S)`
+    "The observed chain of one that loses visits by a process."
+    if isinstance(process, PerSequenceOmission): return thin_chain(T, process.mean)
+    rates = as_memory(process, len(T)).rates(np.zeros(0)) # nothing is unknown
+    S = len(T)
+    return bursty_chain(BurstTheta(T, np.full(S, 1 / S), np.zeros(S), np.zeros(0), np.nan, rates)).R
+
+# %% ../nbs/08_omission.ipynb #352e3bdc
+def chain_behind(R: np.ndarray, process: Any, rounds: int = 200) -> np.ndarray:
+    "A chain without negative entries whose observed chain is near `R`."
+    S = len(R)
+    T = .9 * R + .1 / S
+    for _ in range(rounds): # each round takes the difference back, as far as entries stay positive
+        T = np.maximum(T + .5 * (R - seen_through(T, process)), 1e-3)
+        T /= T.sum(1, keepdims=True)
+    return T
+
+class HiddenWays(NamedTuple):
+    "Directions of what is unknown that leave no trace, and how weak the weakest other one is."
+    dimension: int # How many
+    T: np.ndarray # `(dimension, S, S)`, their part in `T`
+    law: np.ndarray # `(dimension, numbers of the omission)`, their part in it
+    sizes: np.ndarray # Singular values of the scores, relative to the largest
+
+def hidden_ways(scores: np.ndarray, ways: Unknowns) -> HiddenWays:
+    "Directions along which no list has a slope."
+    scale = np.sqrt((scores**2).mean(0))
+    scale = np.where(scale > 0, scale, 1.)
+    _, size, V = np.linalg.svd(scores / scale, full_matrices=True)
+    size = np.r_[size, np.zeros(len(V) - len(size))] / max(size.max(initial=0), 1e-300)
+    hidden = V[size < 1e-6] / scale
+    of_T = np.einsum("dm,mij->dij", hidden, ways.T)
+    return HiddenWays(len(hidden), of_T, hidden @ ways.law, size)
+
+# %% ../nbs/08_omission.ipynb #76d1f934
+def omission_hides(
+    R: np.ndarray, # `(S, S)`, the observed chain
+    omission: Any, # How visits are lost, `nan` where it is unknown
+    known: str = "nothing", # What is known of the lists: "nothing", "lengths" or "positions"
+    impossible: np.ndarray | None = None, # `(S, S)` bool, transitions that are known to be zero
+    n_lists: int = 0, # How many lists to draw; 0: six for each unknown number
+) -> HiddenWays:
+    "Which directions of T and the omission leave no trace in lists, by the rank of their scores."
+    S, process = len(R), some_point(omission)
+    T = chain_behind(R, process)
+    if impossible is not None:
+        T = np.where(impossible, 0., T)
+        T /= T.sum(1, keepdims=True)
+    model = HMMOP(T, stationary(T), Categorical(np.eye(S)), .5)
+    scores, ways = list_scores(model, process, omission, known, n_lists or 6 * (S * S + 2 * S), 12)
+    return hidden_ways(scores, ways)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.special import chdtri
+from scipy.special import betainc, betaln, chdtri, gammaln
 
 from hmmop_nb.engine.checks import (
     Numbers, Seed, as_array, as_floats, as_items, as_number, as_wholes, check_finite, check_psi,
@@ -29,7 +29,8 @@ from .model import Sequences
 from .transforms import nearest_stochastic, stationary, unthin
 
 # %% auto #0
-__all__ = ['Identifiability', 'identifiability', 'open_psi', 'psi_bound']
+__all__ = ['Identifiability', 'LossIdentifiability', 'identifiability', 'open_psi', 'psi_bound', 'CommonPsi', 'length_weights',
+           'common_psi']
 
 # %% ../nbs/05_psi.ipynb #4da62830
 def blind_T(T: np.ndarray, psi: np.ndarray) -> np.ndarray:
@@ -200,6 +201,50 @@ def hidden_space(rows: list[np.ndarray], S: int) -> np.ndarray:
     return V[rank:]
 
 # %% ../nbs/05_psi.ipynb #2d92e134
+@dataclass(frozen=True, eq=False, repr=False)
+class LossIdentifiability:
+    "Which changes of `T` and of the omission leave no trace in lists."
+    dimension: int # Number of independent directions the data cannot see
+    dT: np.ndarray # `(dimension, S, S)`, their part in `T`
+    dlaw: np.ndarray # `(dimension, unknown numbers)`, their part in the omission
+    known: str # What is known of the lists: "nothing", "lengths" or "positions"
+    weakest: float # The smallest singular value that is not zero, relative to the largest
+
+    @property
+    def blind(self) -> np.ndarray:
+        "`(S, S)`, entries of `T` that the data do not fix."
+        return (np.abs(self.dT) > 1e-6).any(0)
+
+    def __repr__(self):
+        told = dict(nothing="lists of unknown length", lengths="lists of known length",
+                    positions="lists with known places")[self.known]
+        unknown = self.dlaw.shape[1]
+        if not self.dimension:
+            return (f"Many {told} determine T and the {unknown} unknown numbers of the omission; "
+                    f"the weakest direction has {self.weakest:.1g} of the strongest one's slope.")
+        return (f"Of T and {unknown} unknown numbers of the omission, {told} leave "
+                f"{self.dimension} directions open; along them the prior decides.\n"
+                f"  {self.blind.sum()} of {self.blind.size} entries of T move along; to fix them "
+                "give the numbers of the omission, or lengths of some sequences")
+
+# %% ../nbs/05_psi.ipynb #0f54dcd9
+def loss_identifiability(
+    R: np.ndarray, omission: Any, psi_known: Any, constant: bool, lengths: bool, positions: bool,
+    impossible: Any,
+) -> LossIdentifiability:
+    "What lists tell of T and an omission process, in words."
+    from hmmop_nb.omission import omission_hides # a later page: how visits are lost
+    if psi_known is not None or constant:
+        raise ValueError("omission: says how visits are lost; leave out psi_known and constant")
+    known = "lengths" if switch(lengths, "lengths") else "nothing"
+    if switch(positions, "positions"): known = "positions"
+    mask = read_impossible(impossible, len(R))
+    found = omission_hides(R, omission, known, mask if mask.any() else None)
+    rest = found.sizes[:len(found.sizes) - found.dimension]
+    return LossIdentifiability(found.dimension, found.T, found.law, known,
+                               float(rest.min(initial=1.)))
+
+# %% ../nbs/05_psi.ipynb #0e051337
 def identifiability(
     R: Numbers, # Observed transition matrix: `thin(T, psi)`, or an estimate from `fit_naive`
     psi_known: Numbers | None = None, # One entry per state, `nan` where unknown; `None` for nothing
@@ -209,11 +254,15 @@ def identifiability(
     lengths: bool = False, # Whether lengths are known; counts what one long list tells
     exact: bool = False, # Whether `R` is exact; only then is it told how large `psi` may be
     tol: float = 1e-9, # Negative entries of `T` up to this size count as rounding
-) -> Identifiability: # Print it
+    omission: Any = None, # `MarkovOmission` or `PerSequenceOmission`, `nan` where it is unknown
+    positions: bool = False, # Whether places are known, with `omission`
+) -> Identifiability | LossIdentifiability: # Print it
     "Which directions of `(T, psi)` the data cannot see, given what is known."
     R = check_stochastic(R, "R")
     if R.ndim != 2: raise ValueError(f"R: expected one matrix (S, S), got shape {R.shape}")
     S = len(R)
+    if omission is not None: return loss_identifiability(R, omission, psi_known, constant,
+                                                         lengths, positions, impossible)
     constant, lengths = switch(constant, "constant"), switch(lengths, "lengths")
     tol = as_number(tol, "tol")
     known = read_known(psi_known, S, constant)
@@ -415,3 +464,42 @@ def say_bound(problem: Problem) -> str:
     bound = psi_bound(lists)
     if bound == 1: return "" # the data speak against nothing
     return f"; one psi for all states would be at most {bound:.2g} (psi_bound, 95%)"
+
+# %% ../nbs/05_psi.ipynb #508fae71
+class CommonPsi(NamedTuple):
+    "What the numbers seen say of walks that all have one length."
+    mean: float # Of psi
+    sd: float # Of psi
+    low: float # Ends of the central interval of psi
+    high: float
+    n_steps: np.ndarray # Lengths that are possible
+    weight: np.ndarray # Their posterior probabilities
+
+def length_weights(K: np.ndarray, N: np.ndarray) -> np.ndarray:
+    "Posterior probabilities of lengths, psi integrated out."
+    log = betaln(1 + len(K) * N - K.sum(), 1 + K.sum())
+    for k, times in zip(*np.unique(K, return_counts=True)):
+        log = log + times * (gammaln(N + 1) - gammaln(N - k + 1))
+    w = np.exp(log - log.max())
+    return w / w.sum()
+
+def common_psi(
+    data: Any, # Lists, or the number of observations of each
+    level: float = .9, # Of the interval
+) -> CommonPsi:
+    "A constant `psi` from the numbers seen alone, if all walks have one length that nobody told."
+    if isinstance(data, Sequences): data = data.lengths
+    K = as_wholes([len(x) if np.ndim(x) else x for x in data], "data")
+    if not K.sum(): raise ValueError("data: nothing was seen; give walks with observations")
+    level, most = as_number(level, "level"), int(K.max())
+    N = np.arange(most, 4 * most + 10)
+    while length_weights(K, N)[-1] > 1e-9 and N[-1] < 100 * most: # the sum is cut too early
+        N = np.arange(most, min(2 * N[-1], 100 * most + 10))
+    w, lost = length_weights(K, N), len(K) * N - K.sum()
+    N, w, lost = (x[w > 1e-9 * w.max()] for x in (N, w, lost))
+    a, b = 1. + lost, 1. + K.sum()
+    mean, square = w @ (a / (a + b)), w @ (a * (a + 1) / (a + b) / (a + b + 1))
+    def below(psi): return w @ betainc(a, b, psi)
+    ends = (1 - level) / 2, (1 + level) / 2
+    low, high = (largest(lambda psi: below(psi) <= p, 30) for p in ends)
+    return CommonPsi(float(mean), float(np.sqrt(square - mean**2)), low, high, N, w)

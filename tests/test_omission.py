@@ -7,12 +7,16 @@ import pytest
 import hmmop_nb as hm
 from hmmop_nb import omission as om
 from hmmop_nb.engine.problem import pose
-from hmmop_nb.psi import as_table, profile_psi
+from hmmop_nb.lab.oracles import burst_likelihood, grid_posterior
+from hmmop_nb.psi import as_table, common_psi, identifiability, profile_psi
 
 nan = np.nan
 NOISY = hm.Categorical([[.8, .2], [.3, .7]])
 T = np.array([[.3, .7], [.6, .4]])
 START = np.array([.3, .7])
+
+
+BY_STATE = np.array([[.2, .6], [.3, .5]])
 
 
 def point(rates=(.2, .3)):
@@ -52,6 +56,39 @@ def agrees(theta=None):
 
 def test_the_product_chain_agrees_with_enumeration():
     assert agrees()
+
+
+def test_the_product_chain_by_state_agrees_with_enumeration():
+    "Every list of a walk of five steps; with places, and without; all of them add up to one."
+    theta = om.BurstTheta(T, START, 1 - om.keep_of(BY_STATE), np.zeros(0), nan, BY_STATE)
+    total = 0.
+    for K in range(1, 6):
+        for values in product((0, 1), repeat=K):
+            problem = pose([list(values)], emission=NOISY, psi=.5, n_steps=[5])
+            found = om.burst_parts(problem, by_state=True)[0].expect(theta)
+            exact = burst_likelihood(values, 5, T, START, *BY_STATE, NOISY.probs)
+            assert np.isclose(found.log_likelihood[0], np.log(exact))
+            total += exact
+    first = (1 - om.keep_of(BY_STATE)) * START
+    missed = first
+    for _ in range(4): missed = missed @ T * (1 - BY_STATE[1])
+    assert np.isclose(total + missed.sum(), 1)
+
+
+def test_bursts_told_and_no_length_at_all_have_their_posterior():
+    "Against a grid; gaps that were drawn must count for T. Tolerance: five standard errors of twenty batches."
+    lists = [[0, 0, 1, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 0, 1, 1], [1, 0, 0, 0]] * 3
+    rates = np.array([.4, .3])
+    def log_sum(M): return sum(np.log(burst_likelihood(x, nan, M, START, *np.repeat(rates[:, None], 2, 1), NOISY.probs)) for x in lists)
+    grid = grid_posterior(log_sum, 40)
+    keep = om.keep_of(rates)
+    drawn = hm.fit_omission(lists, hm.MarkovOmission(keep, 1 - keep - rates[0]), emission=NOISY, start=START, draws=3000, warmup=300,
+                            chains=1, seed=1, progress=False)
+    for i in (0, 1):
+        x = drawn.T[0, :, i, 1 - i]
+        error = x.reshape(20, -1).mean(1).std() / np.sqrt(20)
+        assert abs(x.mean() - grid.moments(i)[0]) < 5 * error
+        assert .8 < x.std() / grid.moments(i)[1] < 1.2
 
 
 def test_the_observed_chain_is_that_of_bursts():
@@ -104,6 +141,46 @@ def test_qualities_keep_what_was_told():
         rates = law.rates(law.numbers(np.array([.4, .4 * .6 / .04 - 1])))
         assert np.allclose(list(law.named(rates).values()), [.4, .2])
         assert np.isclose(om.node_mass(rates).sum(), 1)
+
+
+def test_memory_by_state_goes_through_fits_and_em():
+    model, told = hm.degree_chain(3, 2, psi=.5, seed=0), hm.MarkovOmission([.7, .4, .5], [.1, .3, .2])
+    lists = model.sample(40, 15, seed=1, omission=told).sequences
+    unknown = hm.MarkovOmission([nan, nan, .5], nan)
+    best = hm.fit_em(lists, omission=unknown, n_steps=15, emission=model.emission)
+    assert best.info["converged"] and np.diff(best.info["trace"]).min() > -1e-7
+    assert np.isclose(best.info["omission"]["keep"][2], .5) and len(best.info["omission"]["epsilon"]) == 3
+    run = dict(emission=model.emission, draws=4, warmup=4, chains=2, seed=1, progress=False)
+    n_steps = np.where(np.arange(40) % 2, 15., nan)
+    drawn = hm.fit(lists, n_steps=n_steps, omission=unknown, **run)
+    assert drawn.extra["keep"].shape == (2, 4, 3) and np.allclose(drawn.extra["keep"][..., 2], .5)
+
+
+def test_simulated_memory_by_state_has_its_rates():
+    states = hm.HMMOP(T, START, NOISY, .5).sample(2000, 50, seed=0).states
+    process = hm.MarkovOmission([.7, .4], [.1, .3])
+    seen = process.seen(states, np.uint64(3)).reshape(2000, 50)
+    x = states.values.reshape(2000, 50)
+    for s, (keep, stay, back) in enumerate(zip(process.keep, *process.rates().values())):
+        for now, wanted in ((seen[:, 0][x[:, 0] == s], keep), (seen[:, 1:][(x[:, 1:] == s) & seen[:, :-1]], stay),
+                            (seen[:, 1:][(x[:, 1:] == s) & ~seen[:, :-1]], back)):
+            assert abs(now.mean() - wanted) < 5 * np.sqrt(wanted * (1 - wanted) / len(now))
+
+
+def test_hidden_directions_of_every_process():
+    R = hm.thin(np.array([[.25, .65, .1], [.2, .5, .3], [.5, .2, .3]]), .5)
+    wanted = {hm.MarkovOmission(nan, 0.): 1, hm.MarkovOmission(nan, nan): 2, hm.MarkovOmission([nan] * 3, 0.): 3,
+              hm.MarkovOmission(.5, .2): 0}
+    for process, hidden in wanted.items():
+        assert identifiability(R, omission=process).dimension == hidden
+        assert identifiability(R, omission=process, lengths=True).dimension == 0
+
+
+def test_numbers_seen_tell_psi_of_walks_of_one_length():
+    rng = np.random.default_rng(1)
+    found = common_psi(rng.binomial(40, .4, 3000))
+    assert abs(found.mean - .6) < 4 * found.sd < .2 and found.low < .6 < found.high
+    assert common_psi([[0, 1], [1], [0]]).mean == common_psi([2, 1, 1]).mean
 
 
 @pytest.fixture(scope="module")

@@ -131,3 +131,63 @@ def test_a_million_sequences_bring_no_surprise():
     assert all(int(r["sequences"]) == 1_000_000 for r in rows.values())
     assert float(rows["Matching, one sweep"]["l1"]) < .002
     assert float(rows["Gaps, one sweep"]["l1"]) < .03
+
+
+LOSS = list(trust.LOSS_SETTINGS)
+
+
+def loss_limit(): return .01 / len(load("trust_omission_tests.csv"))
+
+
+def test_every_sampler_of_the_omission_was_tested_in_full_and_passes():
+    rows, ranks = load("trust_omission_tests.csv"), load("trust_omission_ranks.csv")
+    rng = np.random.default_rng(0)
+    for name, setting in trust.LOSS_SETTINGS.items():
+        names = set(trust.quantities_at(setting, [trust.draw_point(setting, rng)], [0.]))
+        mine = {(r["test"], r["quantity"]) for r in rows if r["name"] == name}
+        assert {k for test, k in mine if test == "calibration"} == names
+        assert {k for test, k in mine if test == "joint"} == names | {k + "²" for k in names}
+        assert all(len(r["ranks"]) == setting.rounds for r in ranks if r["name"] == name)
+    assert {r["name"] for r in rows} == set(LOSS) and min(float(r["p"]) for r in rows) > loss_limit()
+
+
+def test_every_mutant_of_the_omission_was_caught_or_is_named_as_one_that_slips():
+    rows, slipped = load("trust_omission_mutants.csv"), set()
+    for name in trust.LOSS_MUTANTS:
+        mine = [float(r["p"]) for r in rows if r["name"] == name]
+        assert len(mine) == 2
+        if min(mine) > loss_limit(): slipped.add(name)
+    assert slipped == set(trust.LOSS_SLIPS) and len(slipped) < len(trust.LOSS_MUTANTS) / 2
+
+
+@pytest.mark.parametrize("name", LOSS)
+def test_samplers_report_the_log_likelihood_of_the_oracles(name):
+    setting, rng = trust.LOSS_SETTINGS[name], np.random.default_rng(3)
+    point = trust.draw_point(setting, rng)
+    data = trust.simulate(setting, point, rng)
+    sampler = setting.sampler(setting.problem(data, point.model))
+    state = setting.begin(sampler, point, np.uint64(5))
+    prior = trust.losses.log_prior(sampler.problem, state.theta)
+    assert state.log_density - prior == pytest.approx(trust.loss_log_likelihood(setting, point, data), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", trust.LOSS_MUTANTS)
+def test_a_mutant_of_the_omission_infects_and_leaves_no_trace(name):
+    mutant = trust.LOSS_MUTANTS[name]
+    setting, before = trust.LOSS_SETTINGS[mutant.setting], {}
+    healthy = trust.joint_chain(setting, 6)
+    changed = mutant.make()
+    before = {(home, key): getattr(home, key) for home, key in changed}
+    with trust.infected(mutant):
+        try: sick = trust.joint_chain(setting, 6)
+        except (ValueError, FloatingPointError, IndexError): sick = None
+    assert all(getattr(home, key) is old for (home, key), old in before.items())
+    assert sick is None or any((healthy[key] != sick[key]).any() for key in healthy)
+
+
+def test_a_broken_sampler_of_bursts_is_caught_now():
+    mutant = trust.LOSS_MUTANTS["kind not named"]
+    setting = trust.LOSS_SETTINGS[mutant.setting]
+    healthy = trust.worst(trust.joint_test(setting, 240))[1]
+    with trust.infected(mutant): sick = trust.worst(trust.joint_test(setting, 240))[1]
+    assert sick.p < 1e-4 < healthy.p

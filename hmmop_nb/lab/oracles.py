@@ -13,13 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scipy.special import betainc, betaln
+
 from ..engine.checks import Numbers
 from ..engine.messages import forward_messages, step_weights
 from ..model import HMMOP, Trajectories
 from ..transforms import thin, thin_start
 
 # %% auto #0
-__all__ = ['Matches', 'every_match', 'Shares', 'exact_shares', 'exact_observed', 'Grid', 'grid_posterior', 'known_log_likelihood']
+__all__ = ['Matches', 'every_match', 'Shares', 'exact_shares', 'exact_observed', 'Grid', 'grid_posterior', 'known_log_likelihood',
+           'burst_likelihood', 'free_bursts', 'quality_likelihood']
 
 # %% ../../nbs/lab/oracles.ipynb #5fe64646
 class Matches(NamedTuple):
@@ -148,3 +151,73 @@ def known_log_likelihood(
         weights, scale = step_weights(model.emission, values, model.psi, places, int(N))
         total += forward_messages(start, T, weights)[1].sum() + scale
     return float(total)
+
+# %% ../../nbs/lab/oracles.ipynb #6aa43804
+def burst_likelihood(
+    values: "Numbers", # Symbols of one list
+    n_steps: float, # Its latent length; `nan`: it ends with its last observation
+    T: np.ndarray, # `(..., S, S)`, on a grid
+    start: np.ndarray, # `(S,)`
+    u: np.ndarray, # `(..., S)`, to miss a visit after a seen one, by the state of the visit
+    v: np.ndarray, # `(..., S)`, to see a visit after a missed one
+    emit: np.ndarray, # `(S, symbols)`
+    places: list | None = None, # Steps of the observations, if they are known
+) -> np.ndarray: # `(...)`
+    "Likelihood of a list when seeing has a memory, on a grid."
+    q = [[1 - u, u], [v, 1 - v]]
+    keep = v / (u + v)
+    if np.isnan(n_steps): return free_bursts(values, T, (start * keep, start * (1 - keep)), q, emit)
+    at = {(0, 0): start * keep, (0, 1): start * (1 - keep)} # (used up, seen or missing): arrivals
+    for t in range(int(n_steps)):
+        after = {}
+        for (k, a), here in at.items():
+            if a == 0 and k == len(values): continue
+            if places is not None and (t in places) != (a == 0): continue
+            w = here * emit[:, values[k]] if a == 0 else here
+            go = w if t + 1 == n_steps else (w[..., None, :] @ T)[..., 0, :]
+            for b in (0, 1) if t + 1 < n_steps else (0,):
+                turn = q[a][b] if t + 1 < n_steps else 1.
+                key = k + (a == 0), b
+                after[key] = after.get(key, 0.) + go * turn
+        at = after
+    return at[len(values), 0].sum(-1)
+
+# %% ../../nbs/lab/oracles.ipynb #e386ef35
+def free_bursts(
+    values: "Numbers", # Symbols of one list
+    T: np.ndarray, # `(..., S, S)`, on a grid
+    first: tuple, # Laws of the first visit, `(..., S)`: seen, and missed
+    q: list, # Two rows of two `(..., S)`: seen or missing, by the state that is entered
+    emit: np.ndarray, # `(S, symbols)`
+) -> np.ndarray: # `(...)`
+    "The same for a list of which no length is known."
+    to = [[T * q[a][b][..., None, :] for b in (0, 1)] for a in (0, 1)]
+    resume = np.linalg.solve(np.eye(T.shape[-1]) - to[1][1], to[1][0])
+    R = to[0][0] + to[0][1] @ resume
+    w = (first[0] + (first[1][..., None, :] @ resume)[..., 0, :]) * emit[:, values[0]]
+    for o in values[1:]: w = (w[..., None, :] @ R)[..., 0, :] * emit[:, o]
+    return w.sum(-1)
+
+# %% ../../nbs/lab/oracles.ipynb #dd12a70a
+def quality_likelihood(
+    values: "Numbers", # Symbols of one list
+    n_steps: float, # Its latent length, or `nan`
+    T: np.ndarray, # `(..., S, S)`, on a grid of its own
+    start: np.ndarray, # `(S,)`
+    law: np.ndarray, # `(---, 2)`, mean and size of the law of qualities, on another grid
+    emit: np.ndarray, # `(S, symbols)`
+    places: list | None = None, # Steps of the observations, if they are known
+) -> np.ndarray: # `(..., ---)`
+    "Likelihood of a list whose omission probability has a Beta law, on the product of two grids."
+    a, b = law[..., 0] * law[..., 1], (1 - law[..., 0]) * law[..., 1]
+    K, S = len(values), len(start)
+    def at(psi): # with coins of this probability
+        u = np.full(S, psi)
+        return burst_likelihood(values, n_steps, T, start, u, 1 - u, emit, places)
+    if not np.isnan(n_steps):
+        coins = np.exp(betaln(a + n_steps - K, b + K) - betaln(a, b))
+        return np.multiply.outer(at(.5) * 2.**n_steps, coins)
+    edges = np.linspace(0, 1, 17)
+    mass = np.diff(betainc(a[..., None], b[..., None], edges), axis=-1)
+    each = np.stack([at(psi) for psi in (edges[1:] + edges[:-1]) / 2], -1)
+    return np.tensordot(each, mass, (-1, -1))
