@@ -545,8 +545,9 @@ def judge_folds(
     columns = dict(cross_validated=[float(x.sum()) for x in left_out.values()],
                    difference=[float(x.sum()) for x in apart.values()],
                    se_difference=list(error.values()))
-    said = f"{count_of(best, 'state')} by cross-validation: the smallest number within one standard "
-    return columns, said + f"error of the best, {top}", best
+    said = (f"{count_of(best, 'state')} by cross-validation: the smallest number within one "
+            f"standard error of the best, {top}")
+    return columns, said, best
 
 # %% ../nbs/10_fit.ipynb #8d321d17
 class Choice(NamedTuple):
