@@ -444,8 +444,9 @@ def prior_of_symbols(emission: str, sequences: Sequences, candidates: list[int])
 
 def check_judge(by: Any, rest: Any) -> None:
     "Refuse a criterion that is unknown or cannot be computed."
-    if not isinstance(by, str) or by not in ("bic", "held_out"):
-        raise ValueError(f'by: is {shown(by, 40)}, but must be "bic" or "held_out"')
+    if not isinstance(by, str) or by not in ("bic", "held_out", "cross_validation"):
+        raise ValueError(f'by: is {shown(by, 40)}, but must be "bic", "held_out" or '
+                         '"cross_validation"')
     if by == "held_out" and rest is None:
         raise ValueError("held_out: nothing is held out, so that it cannot decide; give a share "
                          "above 0 and at least two sequences")
@@ -458,8 +459,9 @@ def choose_n_states(
     psi: Numbers | None = None, # Omission probability if it is known
     n_steps: Numbers | None = None, # Latent lengths if they are known
     emission: str = "auto", # `"gaussian"`, `"categorical"`, `"poisson"`; `"auto"`: by the data
-    by: str = "bic", # What decides: `"bic"` or `"held_out"`
+    by: str = "bic", # What decides: `"bic"`, `"held_out"` or `"cross_validation"`
     held_out: float = .2, # Share of the sequences to set aside for the held-out likelihood
+    folds: int = 5, # Parts that cross-validation leaves out one after the other
     restarts: int = 1, # Random starts of EM that are tried besides
     seed: Seed = None, # An int or a `Generator`, for the split and the starts
 ) -> StateChoice: # A table that prints itself, with the attributes `best` and `models`
@@ -473,11 +475,12 @@ def choose_n_states(
     if n_steps is not None:
         n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
     seed = int(as_key(seed)) >> 1
-    part, rest = split_sequences(sequences, n_steps, held_out, seed)
+    folded = isinstance(by, str) and by == "cross_validation"
+    part, rest = split_sequences(sequences, n_steps, 0 if folded else held_out, seed)
     check_judge(by, rest)
     learn = dict(emission=emission, prior=prior_of_symbols(emission, sequences, candidates),
                  psi=psi_for_em(psi, n_steps), restarts=restarts, seed=seed)
-    models, rows = {}, []
+    models, rows, left_out = {}, [], {}
     for S in candidates:
         models[S] = fit_em(sequences, n_steps=n_steps, n_states=S, **learn)
         row = compare({count_of(S, "state"): models[S]}, sequences, n_steps,
@@ -485,8 +488,9 @@ def choose_n_states(
         if rest is not None:
             fitted = fit_em(part[0], n_steps=part[1], n_states=S, **learn)
             row["held_out"] = [score(fitted, *rest)]
+        if folded: left_out[S] = predict_folds(sequences, n_steps, folds, n_states=S, **learn)
         rows.append(row)
-    return as_state_choice(rows, models, by)
+    return as_state_choice(rows, models, by, left_out)
 
 # %% ../nbs/10_fit.ipynb #1706d265
 def choose_on_blocks(
@@ -516,7 +520,8 @@ def choose_on_blocks(
 def as_state_choice(
     rows: list[Comparison], # One for each candidate
     models: dict[int, Posterior], # Fits to all sequences, by number of states
-    by: str, # `"bic"` or `"held_out"`
+    by: str, # What decides
+    left_out: dict[int, np.ndarray], # Log-likelihood of each sequence by fits to others, if wanted
 ) -> StateChoice:
     "The rows of all candidates in one table, and the one that was chosen."
     shown = [key for key in rows[0] if key not in ("AIC", "score")]
@@ -524,9 +529,48 @@ def as_state_choice(
     head = f"lowest BIC: {best_name(columns, 'BIC')}"
     if "held_out" in columns:
         head += f"; best on held-out data: {best_name(columns, 'held_out', highest=True)}"
+    if left_out:
+        more, said, chosen = judge_folds(left_out)
+        return StateChoice(columns | more, f"{head}; {said}", chosen, models)
     if by == "held_out": chosen = np.argmax(columns["held_out"])
     else: chosen = np.argmin(columns["BIC"])
     return StateChoice(columns, head, list(models)[int(chosen)], models)
+
+# %% ../nbs/10_fit.ipynb #a463b235
+def predict_folds(
+    sequences: Sequences, # Observations
+    n_steps: np.ndarray | None, # Their lengths
+    folds: int, # Parts
+    seed: int, # For the split and the starts
+    **how: Any, # What EM is told
+) -> np.ndarray: # `(n_sequences,)`
+    "Log-likelihood of each sequence by a fit to the other parts."
+    folds = whole(folds, "folds", 2)
+    if folds > len(sequences):
+        raise ValueError(f"folds: {folds} of them, but there are {len(sequences)} sequences")
+    part = as_rng(as_key(seed)).permutation(len(sequences)) % folds
+    found = np.zeros(len(sequences))
+    for fold in range(folds):
+        left = part == fold
+        steps = (None, None) if n_steps is None else (n_steps[~left], n_steps[left])
+        fitted = fit_em(sequences[~left], n_steps=steps[0], seed=seed, **how)
+        found[left] = log_likelihood(fitted, sequences[left], steps[1])
+    return found
+
+def judge_folds(
+    left_out: dict[int, np.ndarray], # Log-likelihood of each sequence, by number of states
+) -> tuple[dict[str, list], str, int]: # Columns, a line, the number that is chosen
+    "The smallest number of states within one standard error of the best."
+    top = max(left_out, key=lambda S: left_out[S].sum())
+    apart = {S: x - left_out[top] for S, x in left_out.items()}
+    error = {S: float(np.sqrt(len(x)) * x.std()) for S, x in apart.items()}
+    best = min(S for S, x in apart.items() if -x.sum() <= error[S])
+    columns = dict(cross_validated=[float(x.sum()) for x in left_out.values()],
+                   difference=[float(x.sum()) for x in apart.values()],
+                   se_difference=list(error.values()))
+    said = (f"{count_of(best, 'state')} by cross-validation: the smallest number within one "
+            f"standard error of the best, {top}")
+    return columns, said, best
 
 # %% ../nbs/10_fit.ipynb #8d321d17
 class Choice(NamedTuple):

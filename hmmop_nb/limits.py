@@ -12,10 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hmmop_nb.engine.checks import (
-    Numbers, as_dict, as_floats, as_number, check_finite, check_probabilities, check_psi,
-    check_room, check_stochastic, positive, switch, whole, word
+    Numbers, Seed, as_dict, as_floats, as_number, check_finite, check_probabilities, check_psi,
+    check_room, check_stochastic, positive, shown, switch, whole, word
 )
-from .transforms import stationary, thin
+from .engine.emissions import Categorical, emission_arrays, make_emission
+from .engine.random import as_key, as_rng
+from .inference import log_likelihood
+from .model import HMMOP, Sequences
+from .transforms import stationary, thin, thin_start
 
 # %% auto #0
 __all__ = ['Limit', 'limit', 'least_se', 'amplification', 'predicted_draws', 'Plan', 'plan']
@@ -228,6 +232,146 @@ def spread_of_sum(gap: Gap, followed: np.ndarray) -> np.ndarray:
     flat = surprise.reshape(len(surprise), R.size)
     return (flat * (followed[:, None] * R).ravel()) @ flat.T
 
+# %% ../nbs/09_limits.ipynb #7bab0a5b
+def moves_of_array(name: str, x: np.ndarray) -> np.ndarray: # `(m, ...)`
+    "Independent ways to move an array of emission parameters."
+    if name.startswith(("probs", "weights")) and np.allclose(x.sum(-1), 1):
+        laws = x.reshape(-1, x.shape[-1])
+        return free_directions(laws, laws > 0).reshape(-1, *x.shape)
+    every = np.eye(x.size).reshape(-1, *x.shape)
+    if not (name.startswith("covariances") and x.ndim == 3): return every
+    pairs = np.maximum(every, every.swapaxes(-1, -2))
+    return np.unique(pairs, axis=0)
+
+class Hidden(NamedTuple):
+    "Emissions that hide the states, and how many lists are drawn to find what they tell."
+    emission: Any # An emission object
+    moves: dict[str, np.ndarray] # Ways to move what is learned of it, `(m, ...)` by name
+    lists: int
+    seed: Any
+    seen: bool = False # Whether states are seen after all
+
+    @property
+    def n_moves(self) -> int:
+        "How many ways there are."
+        return sum(map(len, self.moves.values()))
+
+# %% ../nbs/09_limits.ipynb #d6f54e8b
+class Study(NamedTuple):
+    "A walk, what is learned from it, and how many of the moves are those of `T`."
+    walk: Walk
+    moves: Moves
+    n: int
+    hidden: Hidden | None = None # If there is no formula
+
+def moved_model(study: Study, arrays: dict, moves: dict, by: float) -> HMMOP:
+    "The model with some of its arrays moved."
+    walk, now = study.walk, {name: x + by * moves[name] for name, x in arrays.items()}
+    family, own = emission_arrays(study.hidden.emission)
+    changed = any(name in moves for name in own)
+    own = {name: now.get(name, x) for name, x in own.items()}
+    emission = make_emission(family, own) if changed else study.hidden.emission
+    return HMMOP(now.get("T", walk.T), now.get("start", walk.start), emission,
+                 now.get("psi", walk.psi))
+
+def single_moves(study: Study) -> Iterator[dict[str, np.ndarray]]:
+    "What each move changes: arrays by name."
+    of_chain = study.moves
+    for k in range(len(of_chain.T)):
+        own = {name: getattr(of_chain, name)[k] for name in Moves._fields}
+        yield {name: x for name, x in own.items() if x.any()}
+    for name, ways in study.hidden.moves.items(): yield from ({name: way} for way in ways)
+
+def step_of(name: str, x: np.ndarray, way: np.ndarray, spread: float) -> float:
+    "A step that is small against what it moves."
+    if name.startswith("means"): return 1e-5 * spread
+    size = np.abs(x[way != 0])
+    if name == "psi": size = np.minimum(size, 1 - size)
+    if (size == 0).any(): return 1e-6
+    return 1e-4 * min(1., float(size.min()))
+
+# %% ../nbs/09_limits.ipynb #922c7ac8
+def scores_of(study: Study, lists: Sequences, **told: Any) -> np.ndarray: # `(n, m)`
+    "Slopes of the log-likelihood of each list along all moves."
+    arrays = dict(T=study.walk.T, start=study.walk.start, psi=study.walk.psi)
+    arrays |= emission_arrays(study.hidden.emission)[1]
+    spread = float(np.nanstd(lists.values)) or 1.
+    found = []
+    for way in single_moves(study):
+        (name, move), = way.items()
+        now = {name: arrays[name]}
+        h = step_of(name, arrays[name], move, spread)
+        at_zero = name == "T" and (arrays[name][move != 0] == 0).any()
+        low = 0. if at_zero else -h
+        ends = [log_likelihood(moved_model(study, now, way, by), lists, **told) for by in (low, h)]
+        found.append((ends[1] - ends[0]) / (h - low))
+    return np.array(found).T
+
+def drawn_lists(study: Study, kind: str | float) -> tuple[Sequences, dict[str, Any]]:
+    "Lists of a study, and what is known of them."
+    walk, hidden = study.walk, study.hidden
+    model = HMMOP(walk.T, walk.start, hidden.emission, walk.psi)
+    data = model.sample(hidden.lists, walk.n_steps, seed=hidden.seed)
+    some = np.flatnonzero(data.sequences.lengths > 0)
+    if kind == "nothing": # lists of as many observations, of which none is the last one
+        R, r0 = thin(walk.T, walk.psi), thin_start(walk.start, walk.T, walk.psi)
+        free = HMMOP(R, r0, hidden.emission, 0.)
+        lengths = data.sequences.lengths[some]
+        return free.sample(len(some), lengths, seed=hidden.seed).full, {}
+    if kind == "lengths": return data.sequences, dict(n_steps=walk.n_steps)
+    if kind == "positions":
+        return data.sequences, dict(n_steps=walk.n_steps, positions=data.positions)
+    rng = as_rng(as_key(hidden.seed))
+    stamps = [np.where(rng.random(len(w)) < kind, w, np.nan) for w in data.positions]
+    return data.sequences[some], dict(positions=[stamps[i] for i in some])
+
+# %% ../nbs/09_limits.ipynb #1dd7c089
+def by_simulation(study: Study, kind: str | float) -> np.ndarray:
+    "Information about all moves in one walk, from lists that are drawn."
+    n, m = study.hidden.lists, len(study.moves.T) + study.hidden.n_moves
+    if n < 3 * m:
+        raise ValueError(f"lists: {n} of them are too few for {m} parameters; draw at least "
+                         f"{3 * m}")
+    if kind == "everything": return with_states(study)
+    if not isinstance(kind, str): return with_stamps(study, kind)
+    check_rarest(study)
+    lists, told = drawn_lists(study, kind)
+    scores = scores_of(study, lists, **told)
+    return scores.T @ scores * (n - m - 1) / n**2
+
+def check_rarest(study: Study) -> None:
+    "Refuse a number of lists in which the rarest step of the chain hardly occurs."
+    often = expected_seen(study.walk).followed[:, None] * study.walk.T
+    moved = (study.moves.T != 0).any(0) & (often > 0)
+    times = study.hidden.lists * often[moved].min(initial=np.inf)
+    if times >= 5: return
+    raise ValueError(f"lists: {study.hidden.lists} of them hold the rarest step of T about "
+                     f"{times:.1g} times, too few to average over; draw at least "
+                     f"{int(np.ceil(study.hidden.lists * 5 / times)):,}")
+
+def with_stamps(study: Study, share: float) -> np.ndarray:
+    "The same if a share of the places is known: what the list tells, and what the places add."
+    lists, told = drawn_lists(study, share)
+    more = scores_of(study, lists, **told) - scores_of(study, lists)
+    if study.hidden.seen: alone = if_nothing(study.walk, study.moves)
+    else: alone = by_simulation(study, "nothing")
+    return alone + more.T @ more / study.hidden.lists
+
+def with_states(study: Study) -> np.ndarray:
+    "The same if all states are known: the chain by its formula, the emissions by themselves."
+    n, m = study.hidden.lists, len(study.moves.T)
+    found = np.zeros((m + study.hidden.n_moves,) * 2)
+    found[:m, :m] = if_everything(study.walk, study.moves)
+    model = HMMOP(study.walk.T, study.walk.start, study.hidden.emission, study.walk.psi)
+    data = model.sample(n, study.walk.n_steps, seed=study.hidden.seed)
+    told = dict(n_steps=study.walk.n_steps, positions=data.positions,
+                labels=[x[w] for x, w in zip(data.states, data.positions)])
+    alone = study._replace(moves=Moves(*(x[:0] for x in study.moves)))
+    if study.hidden.n_moves: scores = scores_of(alone, data.sequences, **told)
+    else: scores = np.zeros((n, 0))
+    found[m:, m:] = scores.T @ scores * (n - scores.shape[1] - 1) / n**2
+    return found
+
 # %% ../nbs/09_limits.ipynb #41069b3d
 INFORMATION = {"nothing": if_nothing, "lengths": if_lengths, "positions": if_positions,
                "everything": if_everything}
@@ -258,6 +402,7 @@ class Limit(NamedTuple):
     sd: np.ndarray # `(S, S)` standard errors, `inf` for what the data do not determine
     information: np.ndarray # `(m, m)`, about the `moves`, whatever else is learned
     moves: np.ndarray # `(m, S, S)`, independent ways to move `T`
+    others: dict[str, np.ndarray] # Standard errors of what is learned besides, by name
 
     def __repr__(self):
         return (f"Limit(l1={self.l1:.4g}, sd up to {self.sd.max():.4g}, "
@@ -286,8 +431,13 @@ def moves_of_T(T: np.ndarray) -> Moves:
 # %% ../nbs/09_limits.ipynb #29536a28
 MOST_STEPS = 100_000
 
-def check_known(known: Any) -> dict[str, float]:
-    "Shares of the sequences of which each kind of thing is known."
+def check_known(known: Any) -> dict[Any, float]:
+    "Shares of the sequences of which each kind of thing is known; a number: share of the places."
+    if isinstance(known, (int, float, np.number)) and not isinstance(known, bool):
+        share = as_number(known, "known")
+        if not 0 <= share <= 1:
+            raise ValueError(f"known: is {share:g}, but a share of the places is between 0 and 1")
+        return {share: 1.}
     if isinstance(known, Mapping):
         shares = as_dict(known, "known", "a word, or shares of the sequences by word")
         shares = {word(kind, "known", INFORMATION): as_number(x, "known")
@@ -318,14 +468,27 @@ def check_support(support: Any, T: np.ndarray) -> np.ndarray:
     return support != 0
 
 # %% ../nbs/09_limits.ipynb #0faa1924
-class Study(NamedTuple):
-    "A walk, what is learned from it, and how many of the moves are those of `T`."
-    walk: Walk
-    moves: Moves
-    n: int
+def hide(
+    emission: Any, learned: bool, lists: int, seed: Seed, S: int, needed: bool
+) -> Hidden | None:
+    "What hides the states, checked; nothing if they are seen and there is a formula."
+    if emission is None and not needed: return None
+    lists = whole(lists, "lists", 10, 10**7)
+    if emission is None: return Hidden(Categorical(np.eye(S)), {}, lists, as_key(seed), seen=True)
+    if getattr(emission, "n_states", None) != S:
+        raise ValueError(f"emission: expected an emission object of {S} states, got "
+                         f"{shown(emission)}")
+    family, arrays = emission_arrays(emission)
+    if not switch(learned, "emission_learned"): arrays = {}
+    elif family == "custom":
+        raise ValueError("emission: is of a class of its own, whose parameters are not known here; "
+                         "pass emission_learned=False to take it as known")
+    moves = {name: moves_of_array(name, np.asarray(x, float)) for name, x in arrays.items()}
+    return Hidden(emission, moves, lists, as_key(seed))
 
 def pose_study(
-    T, psi, n_steps, shares, start=None, support=None, start_learned=None, psi_learned=False
+    T, psi, n_steps, shares, start=None, support=None, start_learned=None, psi_learned=False,
+    emission=None, emission_learned=True, lists=1000, seed=0
 ) -> Study:
     "Check what describes a study."
     one_psi = as_floats(psi, "psi").ndim == 0
@@ -334,7 +497,8 @@ def pose_study(
     law = stationary(T) if start is None else check_start(start, T)
     free = T > 0
     if support is not None:
-        seen = thin(T, psi) > 0 if set(shares) <= {"nothing", "lengths"} else free
+        unplaced = all(kind not in ("positions", "everything") for kind in shares)
+        seen = thin(T, psi) > 0 if unplaced else free
         free = free | (check_support(support, T) & seen) # a zero that is seen to be one is known
     check_room(3 * free.sum() * T.size, "T")
     none = np.zeros((0, len(T)))
@@ -345,20 +509,38 @@ def pose_study(
         check_finite(psi, "psi", positive, "be above 0 if it is learned")
         of_psi = np.ones((1, len(T))) if one_psi else np.eye(len(T))
     of_T = free_directions(T, free)
-    return Study(Walk(T, psi, law, n_steps), all_moves(of_T, of_start, of_psi), len(of_T))
+    some_places = any(not isinstance(kind, str) for kind in shares)
+    hidden = hide(emission, emission_learned, lists, seed, len(T), some_places)
+    return Study(Walk(T, psi, law, n_steps), all_moves(of_T, of_start, of_psi), len(of_T), hidden)
 
 # %% ../nbs/09_limits.ipynb #19d97c8b
-def information_in(study: Study, shares: Mapping[str, float]) -> np.ndarray:
-    "Information about `T` in one sequence, on average over sequences of these shares."
-    found = sum(share * INFORMATION[kind](study.walk, study.moves)
-                for kind, share in shares.items() if share > 0)
-    return profiled(found, study.n)
+def information_in(study: Study, shares: Mapping[Any, float]) -> np.ndarray:
+    "Information about all moves in one sequence, on average over sequences of these shares."
+    def one(kind):
+        if study.hidden is None: return INFORMATION[kind](study.walk, study.moves)
+        return by_simulation(study, kind)
+    return sum(share * one(kind) for kind, share in shares.items() if share > 0)
 
 def limit_of(study: Study, information: np.ndarray) -> Limit:
     "What no estimate of `T` undercuts."
     moves = study.moves.T[:study.n]
-    sd = errors_of(information, moves)
-    return Limit(float(np.sqrt(2 / np.pi) * sd.sum(1).mean()), sd, information, moves)
+    own = profiled(information, study.n)
+    sd = errors_of(own, moves)
+    return Limit(float(np.sqrt(2 / np.pi) * sd.sum(1).mean()), sd, own, moves,
+                 other_errors(study, information))
+
+def other_errors(study: Study, information: np.ndarray) -> dict[str, np.ndarray]:
+    "Smallest standard errors of what is learned beside `T`."
+    ways = dict(start=study.moves.start, psi=study.moves.psi)
+    ways = {name: x for name, x in ways.items() if x.any()}
+    begin = len(study.moves.T)
+    found = {name: np.concatenate([x, np.zeros((len(information) - begin, *x.shape[1:]))])
+             for name, x in ways.items()}
+    for name, own in (study.hidden.moves if study.hidden else {}).items():
+        found[name] = np.zeros((len(information), *own.shape[1:]))
+        found[name][begin:begin + len(own)] = own
+        begin += len(own)
+    return {name: errors_of(information, x) for name, x in found.items()}
 
 # %% ../nbs/09_limits.ipynb #731742ab
 def limit(
@@ -367,16 +549,21 @@ def limit(
     *,
     n_sequences: int, # How many sequences
     n_steps: int, # Steps of each of them, seen or not
-    known: str | Mapping[str, float] = "nothing", # Or "lengths", "positions", "everything"; shares
+    known: str | float | Mapping[str, float] = "nothing", # A word, a share of places, shares
     start: Numbers | None = None, # Law of the first state; `None`: the stationary one
     support: Numbers | None = None, # `(S, S)`, not 0 where `T` may be; `None`: where it is not 0
     start_learned: bool | None = None, # Whether `start` is learned too; `None`: unless it is given
     psi_learned: bool = False, # Whether `psi` is learned too: one number, or one for each state
-) -> Limit: # With `.l1`, `.sd` and `.information`
-    "The smallest possible error of `T`, if the states of the observations are seen."
+    emission: Any = None, # Emissions that hide the states; `None`: states are seen
+    emission_learned: bool = True, # Whether they are learned too
+    lists: int = 1000, # Lists to draw where there is no formula: hidden states, single places
+    seed: Seed = 0, # For these lists
+) -> Limit: # With `.l1`, `.sd`, `.others` and `.information`
+    "The smallest possible error of `T`, and of what is learned besides."
     n_sequences = whole(n_sequences, "n_sequences", 1)
     shares = check_known(known)
-    study = pose_study(T, psi, n_steps, shares, start, support, start_learned, psi_learned)
+    study = pose_study(T, psi, n_steps, shares, start, support, start_learned, psi_learned,
+                       emission, emission_learned, lists, seed)
     return limit_of(study, n_sequences * information_in(study, shares))
 
 # %% ../nbs/09_limits.ipynb #205bebe6
@@ -411,6 +598,25 @@ def amplification(
     return np.divide(unknown, known, out=np.full(known.shape, np.nan), where=known > 0)
 
 # %% ../nbs/09_limits.ipynb #bca7eaa7
+class Slowest(NamedTuple):
+    "The direction in which a sampler that takes turns is slowest."
+    share: float # What it forgets in each turn
+    weights: np.ndarray # `(S, S)`: the sum of `T` with these weights forgets so slowly
+
+def slowest(study: Study, known: str, drawn: str) -> Slowest:
+    "Least share of the information that is left when what was drawn is forgotten."
+    seen, full = (profiled(information_in(study, {kind: 1.}), study.n) for kind in (known, drawn))
+    visited = np.flatnonzero(np.diag(full) > 0)
+    weights = np.zeros(study.walk.T.shape)
+    if not len(visited): return Slowest(1., weights)
+    own = np.ix_(visited, visited)
+    root = np.linalg.cholesky(full[own])
+    half = np.linalg.solve(root, seen[own])
+    values, vectors = np.linalg.eigh(np.linalg.solve(root, half.T))
+    changed = np.maximum(study.moves.T[visited], 0) # the entry that a move makes larger
+    return Slowest(float(np.clip(values[0], 0, 1)), np.tensordot(root @ vectors[:, 0], changed, 1))
+
+# %% ../nbs/09_limits.ipynb #90199b6b
 def predicted_draws(
     T: Numbers, # Transition matrix `(S, S)`
     psi: Numbers, # Omission probability below 1, a number or one per state
@@ -421,13 +627,7 @@ def predicted_draws(
 ) -> float: # Between 0 and 1
     "Effective draws in one draw of a sampler that takes turns, in its slowest direction."
     known, drawn = word(known, "known", INFORMATION), word(drawn, "drawn", INFORMATION)
-    study = pose_study(T, psi, n_steps, {known: 1., drawn: 1.})
-    seen, full = (information_in(study, {kind: 1.}) for kind in (known, drawn))
-    visited = np.flatnonzero(np.diag(full) > 0)
-    if not len(visited): return 1.
-    own = np.ix_(visited, visited)
-    share = np.linalg.eigvals(np.linalg.solve(full[own], seen[own])).real.min()
-    share = float(np.clip(share, 0, 1))
+    share = slowest(pose_study(T, psi, n_steps, {known: 1., drawn: 1.}), known, drawn).share
     return share / (2 - share)
 
 # %% ../nbs/09_limits.ipynb #397a5467
@@ -455,17 +655,22 @@ def plan(
     *,
     target: float, # L1 error that is good enough
     n_steps: int, # Steps of each sequence, seen or not
-    known: str | Mapping[str, float] = "nothing", # Or "lengths", "positions", "everything"; shares
+    known: str | float | Mapping[str, float] = "nothing", # A word, a share of places, shares
     start: Numbers | None = None, # Law of the first state; `None`: the stationary one
     support: Numbers | None = None, # `(S, S)`, not 0 where `T` may be; `None`: where it is not 0
     start_learned: bool | None = None, # Whether `start` is learned too; `None`: unless it is given
     psi_learned: bool = False, # Whether `psi` is learned too: one number, or one for each state
+    emission: Any = None, # Emissions that hide the states; `None`: states are seen
+    emission_learned: bool = True, # Whether they are learned too
+    lists: int = 1000, # Lists to draw where there is no formula: hidden states, single places
+    seed: Seed = 0, # For these lists
 ) -> Plan: # With `.n_sequences`, `.needed`
     "How many sequences it takes at least for an error, and what knowing more would save."
     target = as_number(target, "target")
     if not 0 < target < np.inf: raise ValueError(f"target: is {target}, but must be above 0")
     def one(shares):
-        study = pose_study(T, psi, n_steps, shares, start, support, start_learned, psi_learned)
+        study = pose_study(T, psi, n_steps, shares, start, support, start_learned, psi_learned,
+                           emission, emission_learned, lists, seed)
         return study, information_in(study, shares)
     shares = check_known(known)
     study, own = one(shares)

@@ -1,11 +1,13 @@
 """After the fit: filters, forecasts, what was omitted, derived quantities and checks of the model."""
+import pickle
+
 import numpy as np
 import pytest
 
 import hmmop_nb as hm
-from hmmop_nb.engine.derived import hitting_times, omitted_ahead, sequence_fates
+from hmmop_nb.engine.derived import hitting_times, omitted_ahead, omitted_in, sequence_fates
 from hmmop_nb.inference import full_walk, gap_laws, omitted_visits
-from hmmop_nb.lab.checking import compare_fits, pointwise
+from hmmop_nb.lab.checking import compare_fits, leave_one_out, pointwise
 from hmmop_nb.lab.oracles import every_match
 
 MODEL = hm.HMMOP([[.6, .4, 0], [.2, .5, .3], [.5, 0, .5]], [.5, .3, .2], hm.Gaussian([0, 1, 2], .7), [.3, .6, .1])
@@ -134,3 +136,95 @@ def test_a_check_is_the_same_with_the_same_seed():
     data = MODEL.sample(20, 30, seed=5).sequences
     a, b, c = (hm.check(MODEL, data, replicas=40, seed=s) for s in (1, 1, 2))
     assert a.p == b.p and a.p != c.p
+
+
+BURSTY = hm.HMMOP([[.85, .1, .05], [.1, .8, .1], [0, .45, .55]], [.4, .3, .3], hm.Gaussian([0, 2, 4], .6), .4)
+
+
+@pytest.fixture(scope="module")
+def bursty():
+    "Lists with visits lost in bursts, a fit that knows of bursts and one that does not."
+    lists = BURSTY.sample(60, 40, seed=1, omission=hm.MarkovOmission(.6, .3)).sequences
+    how = dict(n_steps=40, emission=BURSTY.emission, draws=30, warmup=60, chains=2, seed=0, progress=False)
+    return lists, hm.fit(lists, omission=hm.MarkovOmission(np.nan, np.nan), **how), hm.fit(lists, **how)
+
+
+def test_omission_processes_stand_in_one_table(bursty):
+    lists, knows, plain = bursty
+    table = compare_fits({"bursts": knows, "one psi": plain}, lists, 40)
+    assert table["name"] == ["bursts", "one psi"] and table["difference"][1] < -2 * table["se_difference"][1]
+
+
+def test_a_check_loses_visits_as_the_fit_says(bursty):
+    lists, knows, plain = bursty
+    assert hm.check(knows, lists, 40, replicas=100).p["numbers seen"] > .02
+    assert hm.check(plain, lists, 40, replicas=100).p["numbers seen"] < .02
+    assert set(hm.check(knows, lists, replicas=20).p) == {"values", "transitions", "Chapman-Kolmogorov", "runs"}
+
+
+def test_arviz_takes_pointwise_likelihoods(bursty):
+    arviz = pytest.importorskip("arviz", reason="ArviZ is not installed: pip install hmmop_nb[arviz]")
+    lists, knows, _ = bursty
+    logs = pointwise(knows, lists, 40)
+    loo = arviz.loo(knows.to_arviz(logs), pointwise=True)
+    assert float(loo.elpd_loo) == pytest.approx(leave_one_out(logs)[0].sum(), abs=.1)
+    if hasattr(arviz, "waic"):
+        flat = logs.reshape(-1, len(lists))
+        by_hand = (np.logaddexp.reduce(flat, axis=0) - np.log(len(flat)) - flat.var(0)).sum()
+        assert float(arviz.waic(knows.to_arviz(logs)).elpd_waic) == pytest.approx(by_hand, abs=.1)
+
+
+def test_folds_choose_the_number_of_states():
+    lists = BURSTY.sample(60, 40, seed=2).sequences
+    found = hm.choose_n_states(lists, [2, 3, 4], psi=.4, by="cross_validation", folds=3, seed=0)
+    assert found.best == 3 and "cross-validation" in found.head
+    top = int(np.argmax(found["cross_validated"]))
+    assert found["difference"][top] == found["se_difference"][top] == 0
+    assert found["difference"][0] < -2 * found["se_difference"][0]
+
+
+@pytest.mark.parametrize("wrong, text", [(dict(folds=1), "folds: expected"), (dict(folds=100), "folds: 100 of them"),
+                                         (dict(by="cv"), "by: is 'cv'")], ids=str)
+def test_folds_that_make_no_sense_are_named(wrong, text):
+    with pytest.raises(ValueError, match=text):
+        hm.choose_n_states(BURSTY.sample(9, 20, seed=0).sequences, [1], **(dict(by="cross_validation") | wrong))
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_joblib_fits_in_threads_and_in_processes(backend):
+    joblib = pytest.importorskip("joblib", reason="joblib comes with scikit-learn")
+    lists = list(BURSTY.sample(30, 30, seed=3).sequences)
+    jobs = (joblib.delayed(hm.GapHMM(3, psi=.4, seed=0).fit)(lists) for _ in range(2))
+    alone = hm.GapHMM(3, psi=.4, seed=0).fit(lists)
+    for one in joblib.Parallel(n_jobs=2, backend=backend)(jobs):
+        assert np.array_equal(one.transmat_, alone.transmat_) and np.array_equal(one.predict(lists), alone.predict(lists))
+
+
+def test_an_estimator_and_its_posterior_travel_as_pickles():
+    lists = list(BURSTY.sample(30, 30, seed=3).sequences)
+    fitted = hm.GapHMM(3, psi=.4, seed=0).fit(lists)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict_proba(lists), fitted.predict_proba(lists)) and repr(again) == repr(fitted)
+    assert np.array_equal(pickle.loads(pickle.dumps(fitted.posterior_)).T, fitted.posterior_.T)
+
+
+def test_words_are_read_by_every_method_of_the_estimator():
+    lists = [["sun", "rain", "sun"], ["rain", "rain", "sun", "sun"]] * 10
+    diary = hm.GapHMM(psi=.3, seed=0).fit(lists)
+    new = [["sun", "rain", "rain"]]
+    assert diary.predict(new).tolist() == diary.decode(new)[1].tolist() == [1, 0, 0]
+    assert diary.score_samples(new)[1].argmax(1).tolist() == [1, 0, 0]
+    assert diary.score(new) == pytest.approx(diary.decode(new)[0]) and np.isfinite(diary.bic(new))
+    model = diary.posterior_
+    assert hm.decode(model, new)[0].tolist() == [1, 0, 0] and len(hm.place(model, new, 5)[0]) == 3
+    assert len(gap_laws(model, new)[0]) == 3 and len(full_walk(model, new).states[0]) >= 3
+    assert omitted_in(model, new).shape == (1,) and sequence_fates(model, new, [0]).shape == (1, 1)
+
+
+def test_omitted_visits_are_a_derived_quantity():
+    data = MODEL.sample(50, 30, seed=6)
+    post = hm.fit_gaps(data.sequences, MODEL.psi, emission=MODEL.emission, draws=30, warmup=40, chains=2, seed=0, progress=False)
+    lost = post.derive(lambda m: omitted_in(m, data.sequences), of="model")
+    assert lost.values.shape == (2, 30, 50) and (lost.mean >= 0).all()
+    known = omitted_in(MODEL, data.sequences, 30, positions=data.positions)
+    assert np.allclose(known, [w[-1] + 1 - len(w) if len(w) else 0 for w in data.positions])

@@ -128,7 +128,44 @@ def test_predicted_draws_are_those_of_the_design():
     assert predicted_draws(T, 0., n_steps=80, known="nothing") == pytest.approx(1, abs=1e-6)
 
 
+HIDDEN = hm.Gaussian([0., 1.5, 3.], .5)
+
+
+@pytest.mark.parametrize("known", INFORMATION)
+def test_hidden_states_cost_and_states_told_apart_do_not(known):
+    "Lists are drawn, 1,000 of them: errors of a few per cent."
+    seen = hm.limit(DENSE, .5, known=known, **SIZE)
+    far, near = (hm.limit(DENSE, .5, known=known, emission=e, **SIZE) for e in (hm.Gaussian([0., 50., 100.], 1.), HIDDEN))
+    np.testing.assert_allclose(far.sd, seen.sd, rtol=.15)
+    np.testing.assert_allclose(far.others["start"], seen.others["start"], rtol=.15)
+    if known != "everything": assert near.l1 > 1.1 * seen.l1
+    assert set(near.others) == {"start", "means", "scales"}
+
+
+def test_emissions_that_are_known_hide_less_than_learned_ones():
+    told, learned = (hm.limit(DENSE, .5, emission=HIDDEN, emission_learned=x, **SIZE) for x in (False, True))
+    assert told.l1 < learned.l1 and "means" not in told.others
+
+
+def test_a_share_of_the_places_lies_between_none_and_all():
+    found = [hm.limit(DENSE, .5, known=share, **SIZE).l1 for share in (0., .2, .5, 1.)]
+    none, every = (hm.limit(DENSE, .5, known=known, **SIZE).l1 for known in ("nothing", "positions"))
+    assert found[0] == pytest.approx(none) and found[3] == pytest.approx(every, rel=.05)
+    assert (np.diff(found) < 0).all()
+
+
+def test_psi_and_start_have_limits_of_their_own():
+    "With lengths, one psi is a share of coins: its error is that of counting."
+    found = hm.limit(DENSE, .5, known="lengths", psi_learned=True, **SIZE).others
+    np.testing.assert_allclose(found["psi"], np.sqrt(.25 / (400 * 50)), rtol=.03)
+    whole = hm.limit(DENSE, .5, known="everything", **SIZE).others["start"]
+    pi = hm.stationary(DENSE)
+    np.testing.assert_allclose(whole, np.sqrt(pi * (1 - pi) / 400), rtol=1e-9)
+
+
 @pytest.mark.parametrize("wrong, text", [
+    (dict(known=1.5), "known: is 1.5"), (dict(emission=hm.Gaussian([0., 1.], 1.)), "emission: expected an emission object of 3"),
+    (dict(emission=HIDDEN, lists=20), "lists: 20 of them are too few"), (dict(emission=HIDDEN, lists=45, n_steps=2), "lists: 45 of them hold"),
     (dict(psi=1.), "psi: psi is 1.0, but must be below 1|psi: psi.*below 1"), (dict(known="gaps"), "known: is 'gaps'"),
     (dict(known={"nothing": .5}), "known: expected shares"), (dict(known={}), "known: expected shares"),
     (dict(n_steps=0), "n_steps: expected a whole number"), (dict(n_sequences=1.5), "n_sequences: expected a whole number"),

@@ -15,11 +15,12 @@ from hmmop_nb.engine.checks import (
     Data, Numbers, as_items, check_psi, check_stochastic, check_visible, shown
 )
 from .posterior import Posterior
-from ..inference import filtered_marginals, pose_model
+from ..inference import expected_gaps, filtered_marginals, pose_model
 from ..model import HMMOP
 
 # %% auto #0
-__all__ = ['fates', 'hitting_probabilities', 'hitting_times', 'time_per_visit', 'timescales', 'omitted_ahead', 'sequence_fates']
+__all__ = ['fates', 'hitting_probabilities', 'hitting_times', 'time_per_visit', 'timescales', 'omitted_ahead', 'omitted_in',
+           'sequence_fates']
 
 # %% ../../nbs/engine/derived.ipynb #5b7b542f
 def as_square(T: Any) -> np.ndarray:
@@ -128,6 +129,18 @@ def omitted_ahead(
     psi = np.broadcast_to(check_psi(psi, len(T)), len(T))
     check_visible(T, psi)
     return np.linalg.solve(np.eye(len(T)) - T * psi, T * psi)
+
+# %% ../../nbs/engine/derived.ipynb #3ca8a4bc
+def omitted_in(
+    model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
+    sequences: "Data", # Observations, in any form that `fit` takes
+    n_steps: "Numbers | None" = None, # Latent lengths, one for all or one each; `nan`: unknown
+    *,
+    positions: "Data | None" = None, # Steps of the observations; `nan` or `None` where unknown
+) -> np.ndarray: # `(n_sequences,)`
+    "Expected number of omitted visits in each list, up to its last observation."
+    gaps = expected_gaps(model, sequences, n_steps, positions=positions)
+    return np.array([x.sum() for x in gaps])
 
 # %% ../../nbs/engine/derived.ipynb #bc6e65ea
 def sequence_fates(

@@ -277,6 +277,7 @@ def plot_placement(
     if positions is not None:
         ax.plot(k, positions, ".", color="black", ms=4, label="places")
     ax.set(xlabel="observation", ylabel="step", ylim=(-.5, N - .5))
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(loc="upper left", fontsize=8)
     return ax
 

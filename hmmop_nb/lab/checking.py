@@ -7,28 +7,29 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from scipy.special import betainc, betaln, logsumexp, xlogy
+
 from hmmop_nb.engine.checks import (
-    Data, Numbers, Seed, as_array, as_dict, as_floats, as_number, as_n_steps, able, shown, whole
+    Data, Numbers, Seed, as_dict, as_floats, as_number, as_n_steps, able, shown, whole
 )
+from ..engine.emissions import emission_arrays, make_emission
 from ..engine.posterior import Posterior, Summary, html_table, text_table
 from ..engine.problem import check_positions
 from ..engine.random import as_key, as_rng
 from ..engine.reading import read_for
-from ..fit import Comparison, StateChoice
-from ..em import fit_em
+from ..fit import Comparison
 from ..inference import decode, log_likelihood
-from ..model import HMMOP, Sequences
-from ..transforms import thin, thin_start
+from ..model import HMMOP, MarkovOmission, PerSequenceOmission, Sequences
+from ..transforms import thin, thin_bursty, thin_start
 
 # %% auto #0
-__all__ = ['check', 'model_at', 'LagCheck', 'chapman_kolmogorov', 'pointwise', 'compare_fits', 'cross_validate',
-           'cross_validate_states']
+__all__ = ['check', 'model_at', 'LagCheck', 'chapman_kolmogorov', 'pointwise', 'compare_fits', 'cross_validate']
 
 # %% ../../nbs/lab/checking.ipynb #3bb93922
 def as_posterior(posterior: Any) -> Posterior:
@@ -50,18 +51,57 @@ class Replica:
     labels: np.ndarray # `(n,)`
     positions: np.ndarray | None # Gaps before each observation, if places are known
 
-def replicate(model: HMMOP, lengths: np.ndarray, n_steps: Any, seed: int) -> tuple:
+def omission_at(posterior: Posterior, chain: int, draw: int) -> Any:
+    "How visits are lost in one draw, if not by `psi` alone."
+    own = {name: float(x[chain, draw]) for name, x in posterior.extra.items() if x.ndim == 2}
+    if {"keep", "epsilon"} <= set(own): return MarkovOmission(own["keep"], own["epsilon"])
+    if {"mean", "sd"} <= set(own): return PerSequenceOmission(own["mean"], own["sd"])
+    return None
+
+def replicate(model: HMMOP, lengths: np.ndarray, n_steps: Any, seed: int, omission: Any) -> tuple:
     "A data set from a model, of the size of the real one; with gaps if lengths are known."
-    if n_steps is None:
-        R, r0 = thin(model.T, model.psi), thin_start(model.start, model.T, model.psi)
-        walks = HMMOP(R, r0, model.emission, 0.).sample(len(lengths), lengths, seed=seed)
-        return walks.full, None
-    walks = model.sample(len(lengths), n_steps, seed=seed)
-    return walks.sequences, gaps_of(walks.positions)
+    if n_steps is not None:
+        walks = model.sample(len(lengths), n_steps, seed=seed, omission=omission)
+        return walks.sequences, gaps_of(walks.positions)
+    if isinstance(omission, PerSequenceOmission):
+        return by_list(model, lengths, omission, np.random.default_rng(seed)), None
+    if isinstance(omission, MarkovOmission): R, r0 = behind_bursts(model, omission)
+    else: R, r0 = thin(model.T, model.psi), thin_start(model.start, model.T, model.psi)
+    return HMMOP(R, r0, model.emission, 0.).sample(len(lengths), lengths, seed=seed).full, None
 
 def gaps_of(positions: Sequences) -> np.ndarray:
     "Omitted visits before each observation."
     return np.concatenate([np.diff(np.r_[-1, w]) - 1 for w in positions] or [np.zeros(0, int)])
+
+# %% ../../nbs/lab/checking.ipynb #456f1763
+def with_bursts(model: HMMOP, omission: MarkovOmission) -> HMMOP:
+    "The chain of (state, seen or missing): what is missing is always omitted, the rest never."
+    stay, back = omission.rates().values() # to be seen after a visit that was seen, or was not
+    S, weights = model.n_states, np.array([omission.keep, 1 - omission.keep])
+    family, arrays = emission_arrays(model.emission)
+    twice = make_emission(family, {name: np.concatenate([x, x]) for name, x in arrays.items()})
+    return HMMOP(np.kron([[stay, 1 - stay], [back, 1 - back]], model.T),
+                 np.kron(weights, model.start), twice, np.repeat([0., 1.], S))
+
+def behind_bursts(model: HMMOP, omission: MarkovOmission) -> tuple[np.ndarray, np.ndarray]:
+    "The chain of what is seen, and its first law, if visits are missed in bursts."
+    both, S = with_bursts(model, omission), model.n_states
+    return (thin(both.T, both.psi)[:S, :S], thin_start(both.start, both.T, both.psi)[:S])
+
+def by_list(
+    model: HMMOP, lengths: np.ndarray, omission: PerSequenceOmission, rng: np.random.Generator
+) -> Sequences:
+    "Lists of given numbers, each with its own `psi` (one of many values between 0 and 1)."
+    size = omission.mean * (1 - omission.mean) / omission.sd**2 - 1
+    psi = rng.beta(omission.mean * size, (1 - omission.mean) * size, len(lengths))
+    values, of = np.unique(np.round(psi * 40 - .5).clip(0, 39), return_inverse=True)
+    found: list[Any] = [None] * len(lengths)
+    for g, value in enumerate((values + .5) / 40):
+        R, r0 = thin(model.T, value), thin_start(model.start, model.T, value)
+        mine = np.flatnonzero(of == g)
+        walks = HMMOP(R, r0, model.emission, 0.).sample(len(mine), lengths[mine], seed=rng)
+        for i, x in zip(mine, walks.full): found[i] = x
+    return Sequences.from_list(found)
 
 # %% ../../nbs/lab/checking.ipynb #af83c757
 def pairs_apart(one: Replica, lag: int, S: int) -> np.ndarray:
@@ -284,7 +324,8 @@ def check(
     def labelled(x, gaps): return Replica(x, decode(model, x).values, gaps)
     data, drawn = labelled(sequences, gaps), []
     for at, key in zip(some_draws(posterior, replicas), seeds):
-        x, own = replicate(model_at(posterior, *at), sequences.lengths, n_steps, int(key))
+        x, own = replicate(model_at(posterior, *at), sequences.lengths, n_steps, int(key),
+                           omission_at(posterior, *at))
         drawn.append(labelled(x, None if gaps is None else own))
     findings = []
     for name, (numbers, words) in looked_at(data, drawn, S, n_steps is not None).items():
@@ -354,7 +395,8 @@ def chapman_kolmogorov(
     table = [counted(sequences)]
     for at, key in zip(some_draws(posterior, replicas), seeds):
         one = model_at(posterior, *at)
-        table.append(counted(replicate(one, sequences.lengths, None, int(key))[0]))
+        lost = omission_at(posterior, *at)
+        table.append(counted(replicate(one, sequences.lengths, None, int(key), lost)[0]))
     table = np.array(table).reshape(replicas + 1, lags, S, S)
     shares = table / np.maximum(table.sum(-1, keepdims=True), 1)
     low, high = np.quantile(shares[1:], [(1 - prob) / 2, (1 + prob) / 2], axis=0)
@@ -373,12 +415,45 @@ def pointwise(
     "Log-likelihood of each list under each draw."
     posterior = as_posterior(posterior)
     sequences = read_for(posterior, sequences)
-    rows = [log_likelihood(model_at(posterior, *at), sequences, n_steps, positions=positions,
-                           labels=labels)
+    known = dict(n_steps=n_steps, positions=positions, labels=labels)
+    rows = [log_likelihood_with(model_at(posterior, *at), omission_at(posterior, *at), sequences,
+                                **known)
             for at in np.ndindex(posterior.n_chains, posterior.n_draws)]
     return np.array(rows).reshape(posterior.n_chains, posterior.n_draws, len(sequences))
 
 # %% ../../nbs/lab/checking.ipynb #8257a7a4
+def log_likelihood_with(
+    model: HMMOP, omission: Any, sequences: Sequences, n_steps: Any, positions: Any, labels: Any
+) -> np.ndarray:
+    "Log-likelihood of each list with visits that are lost in this way."
+    told = dict(n_steps=n_steps, positions=positions)
+    if omission is None: return log_likelihood(model, sequences, labels=labels, **told)
+    if labels is not None:
+        raise ValueError("labels: cannot be used in a comparison of omissions; leave them out")
+    if isinstance(omission, MarkovOmission):
+        return log_likelihood(with_bursts(model, omission), sequences, **told)
+    return log_likelihood_by_list(model, omission, sequences, told)
+
+def log_likelihood_by_list(
+    model: HMMOP, omission: PerSequenceOmission, sequences: Sequences, told: dict
+) -> np.ndarray:
+    "The same if each list has a `psi` of its own."
+    size = omission.mean * (1 - omission.mean) / omission.sd**2 - 1
+    a, b = omission.mean * size, (1 - omission.mean) * size
+    def at(psi): return HMMOP(model.T, model.start, model.emission, psi)
+    if told["n_steps"] is None:
+        edges = np.linspace(0, 1, 41)
+        mass = np.log(np.maximum(np.diff(betainc(a, b, edges)), 1e-300))
+        logs = [log_likelihood(at(psi), sequences, **told) for psi in (edges[1:] + edges[:-1]) / 2]
+        return logsumexp(np.array(logs) + mass[:, None], axis=0)
+    observed = sequences.lengths
+    steps = as_n_steps(told["n_steps"], len(sequences), at_least=observed)
+    omitted = steps - observed
+    coins = xlogy(steps, .5)
+    beta = betaln(a + omitted, b + observed) - betaln(a, b)
+    return log_likelihood(at(.5), sequences, **told) - coins + beta
+
+# %% ../../nbs/lab/checking.ipynb #3a6a0cc2
 def leave_one_out(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]: # each `(n_sequences,)`
     "Log predictive density of each list given the others, and how far to trust it (Pareto k)."
     try: from arviz_stats.base import array_stats
@@ -412,7 +487,8 @@ def every_nth(posterior: Posterior, n: int) -> Posterior:
     def cut(x): return x[:, ::n]
     return Posterior(cut(posterior.T), cut(posterior.start), cut(posterior.psi),
                      {name: cut(x) for name, x in posterior.emission.items()},
-                     cut(posterior.log_density), family=posterior.family, info=posterior.info)
+                     cut(posterior.log_density), family=posterior.family, info=posterior.info,
+                     extra={name: cut(x) for name, x in posterior.extra.items()})
 
 # %% ../../nbs/lab/checking.ipynb #2a34f8f9
 def elpd_table(by_fit: dict[str, np.ndarray], how: str, **more: dict[str, Any]) -> Comparison:
@@ -484,30 +560,3 @@ def cross_validate(
     table = elpd_table(found, "by cross-validation")
     table.pointwise = found
     return table
-
-# %% ../../nbs/lab/checking.ipynb #1c723af5
-def cross_validate_states(
-    sequences: "Data", # Observations, in any form that `fit` takes without naming columns
-    candidates: Iterable[int] = range(1, 7), # Numbers of states to try
-    *,
-    psi: "Numbers | None" = None, # Omission probability if it is known
-    n_steps: "Numbers | None" = None, # Latent lengths if they are known
-    emission: str = "gaussian", # A family that is learned
-    folds: int = 5, # Parts that are left out one after the other
-    restarts: int = 1, # Random starts of EM that are tried besides
-    seed: int = 0, # For the split and the starts
-) -> StateChoice: # A table that prints itself, with `best`
-    "Choose a number of states by cross-validated likelihood and its standard error."
-    numbers = [whole(S, "candidates", 1) for S in list(as_array(list(candidates), "candidates"))]
-    if not numbers: raise ValueError("candidates: names no number of states")
-    known = 0. if psi is None and n_steps is None else psi
-    how = dict(psi=known, emission=emission, restarts=restarts, seed=seed, tol=1e-3)
-    def of(S): return lambda x, steps: fit_em(x, n_steps=steps, n_states=S, **how)
-    table = cross_validate({f"{S}": of(S) for S in numbers}, sequences, n_steps, folds, seed)
-    top = table.pointwise[table["name"][0]]
-    def falls_short(S):
-        apart = table.pointwise[str(S)] - top
-        return -apart.sum() > np.sqrt(len(apart)) * apart.std()
-    best = next(S for S in sorted(numbers) if not falls_short(S))
-    head = f"{best}: the smallest number within one standard error of the best, {table['name'][0]}"
-    return StateChoice(dict(table), head, best, {})
