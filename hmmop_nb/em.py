@@ -19,7 +19,7 @@ from numba import njit
 from .engine.checks import Data, Numbers, Seed, as_number, shown, switch, whole
 from .engine.driver import warn_user
 from hmmop_nb.engine.emissions import (
-    NO_SYMBOL, Gaussian, emission_family, has_value, log_rows, with_values
+    NO_SYMBOL, has_value, least_scale, less_one, log_rows, over
 )
 from .engine.lattice import as_walk, expected_matches, explain_impossible, scaled_densities
 from .engine.messages import smooth
@@ -64,10 +64,6 @@ def theta_of(model: HMMOP, params: np.ndarray = np.zeros(0)) -> Theta:
     return Theta(np.array(model.T), np.array(model.start), np.array(model.psi), params)
 
 # %% ../nbs/06_em.ipynb #4272093f
-def less_one(concentration):
-    "Exponents of a Dirichlet density; nothing for what is forbidden."
-    return np.where(concentration > 0, concentration - 1, 0.)
-
 def prior_counts(problem: Problem) -> Counts:
     "What the prior adds to expected counts."
     omitted, observed = (np.broadcast_to(x, problem.n_states) - 1 for x in problem.prior.psi)
@@ -266,17 +262,6 @@ def shares(counts, old):
     if some.all(): return counts / total
     return np.where(some, counts / np.where(some, total, 1), old)
 
-def least_scale(x):
-    "The smallest scale that is tried, of data that vary and of data that do not."
-    pieces = [x[begin:begin + BLOCK] for begin in range(0, len(x), BLOCK)] # no copy of all data
-    pieces = [piece[has_value(piece)] for piece in pieces]
-    pieces = [piece for piece in pieces if len(piece)]
-    low, high = min(piece.min() for piece in pieces), max(piece.max() for piece in pieces)
-    if low == high: return 1e-6 * max(1., abs(low))
-    n = sum(map(len, pieces))
-    mean = sum(piece.sum() for piece in pieces) / n
-    return 1e-4 * np.sqrt(sum(((piece - mean)**2).sum() for piece in pieces) / n)
-
 def best_psi(problem, theta, counts):
     "Omission probabilities that maximise the expected log density."
     if not problem.learns_psi: return theta.psi
@@ -292,17 +277,7 @@ def best_psi(problem, theta, counts):
 
 def best_emission(problem, theta, counts):
     "Emission parameters that maximise the expected log density."
-    family, old = problem.family, theta.emission
-    if not family.learned: return old
-    if family.by_labels: return family.maximise(old, counts.emission)
-    if family.symbols: return shares(counts.emission + prior_counts(problem).emission, old)
-    counts = with_values(counts, family.held)
-    some = counts.observed > 0
-    mean, square = counts.emission / np.where(some, counts.observed, 1) # around the old centre
-    if family.name == "poisson": return np.where(some, mean, old)
-    means, scales = old
-    variance = np.where(some, np.maximum(square - mean**2, 0), scales**2)
-    return np.array([means + mean, np.maximum(np.sqrt(variance), least_scale(family.held.values))])
+    return problem.family.best(theta.emission, counts)
 
 # %% ../nbs/06_em.ipynb #4f146303
 @njit(cache=True, error_model="numpy")
@@ -616,10 +591,6 @@ def climb(
             looks, age = looks + calls, age + 1 if pairs else REFRESH
 
 # %% ../nbs/06_em.ipynb #52cd7404
-def over(a, p):
-    "`a / p`, and 0 where `p` is 0."
-    return np.divide(a, p, out=np.zeros(np.shape(p)), where=p > 0)
-
 def inner_look(problem, theta, seen):
     "A look at the inner problem, as a function of the arrays that it changes."
     extra = prior_counts(problem)
@@ -643,16 +614,6 @@ def find_chain(problem, theta, seen, tol):
     return theta._replace(**best.point)
 
 # %% ../nbs/06_em.ipynb #a54d4db0
-def emission_slopes(family, params, counts, extra):
-    "Slope of the log density in the emission arrays, by name."
-    if not family.learned: return {}
-    if family.symbols: return dict(probs=over(counts.emission + extra.emission, params))
-    counts = with_values(counts, family.held)
-    total, squares = counts.emission
-    if family.name == "poisson": return dict(rates=over(total, params[0]) - counts.observed)
-    scales = params[1]
-    return dict(means=total / scales**2, scales=(squares / scales**2 - counts.observed) / scales)
-
 def slopes_at(problem: Problem, theta: Theta, counts: Counts) -> dict[str, np.ndarray]:
     "Slope of the log density in every learned array, entries taken as independent."
     extra = prior_counts(problem)
@@ -667,7 +628,7 @@ def slopes_at(problem: Problem, theta: Theta, counts: Counts) -> dict[str, np.nd
                                              - extra.observed / (1 - theta.psi))[0]
             slopes["psi"] = np.full(problem.n_states, slopes["psi"].sum() - less)
             slopes["psi"] /= problem.n_states
-    return slopes | emission_slopes(problem.family, theta.emission, counts, extra)
+    return slopes | problem.family.slopes(theta.emission, counts)
 
 # %% ../nbs/06_em.ipynb #f8b440af
 def plain_chain(problem, theta, counts):
@@ -685,11 +646,7 @@ def em_step(problem: Problem, theta: Theta, found: Pass, tol: float) -> Theta:
 
 def with_least_scale(problem, theta):
     "The point with scales that are not too small; a step may have gone below."
-    family = problem.family
-    if not family.learned or family.name != "gaussian" or family.by_labels: return theta
-    means, scales = theta.emission
-    least = least_scale(problem.family.held.values)
-    return theta._replace(emission=np.array([means, np.maximum(scales, least)]))
+    return theta._replace(emission=problem.family.within(theta.emission))
 
 # %% ../nbs/06_em.ipynb #2b3bd587
 def data_metric(problem, theta, parts, slopes, found):
@@ -851,10 +808,11 @@ def rehearse(problem, begin, key):
     for n, weights in enumerate((FAINT, STRONG)):
         thetas = known + [first_theta(blind, rng(1 + 4 * n + i)) for i in range(4)]
         climbs += [anneal(rough, theta._replace(psi=begin.psi), weights) for theta in thetas]
-    climbs.sort(key=lambda climb: -climb.value)
-    climbs = [climb_data(rough, climb.point, 1., 100) for climb in climbs[:4]]
-    climbs.sort(key=lambda climb: -climb.value)
-    return [climb.point for climb in climbs[:2]]
+    for keep, passes in ((9, 60), (4, 100), (2, 0)):
+        climbs.sort(key=lambda climb: -climb.value)
+        climbs = climbs[:keep]
+        if passes: climbs = [climb_data(rough, climb.point, 1., passes) for climb in climbs]
+    return [climb.point for climb in climbs]
 
 # %% ../nbs/06_em.ipynb #ab61f162
 def given_start(problem, theta):
@@ -916,26 +874,20 @@ def settle(problem: Problem) -> Problem:
 # %% ../nbs/06_em.ipynb #beda3c72
 def centre_of(problem: Problem) -> float:
     "What to take away from observations that are far from zero; 0 for others."
-    family = problem.family
-    if family.name != "gaussian" or not family.learned or family.by_labels: return 0.
-    values = problem.sequences.values
-    values = values[has_value(values)]
-    middle = float(np.median(values)) if len(values) else 0.
-    return middle if abs(middle) > 1e3 * values.std() else 0.
+    return problem.family.centre
 
 def moved_means(model: HMMOP, by: float) -> HMMOP:
     "A model with other means."
-    emission = Gaussian(model.emission.means + by, model.emission.scales)
-    return HMMOP(model.T, model.start, emission, model.psi)
+    return HMMOP(model.T, model.start, model.emission.moved(by), model.psi)
 
 def near_zero(problem: Problem, centre: float) -> Problem:
     "The same problem with the centre of the observations taken away."
     if not centre: return problem
     values = problem.sequences.values.astype(float) - centre
     sequences, init = replace(problem.sequences, values=values), problem.init
-    if isinstance(init, HMMOP) and isinstance(init.emission, Gaussian):
+    if isinstance(init, HMMOP) and hasattr(init.emission, "moved"):
         init = moved_means(init, -centre)
-    family = emission_family("gaussian", sequences, problem.n_states, problem.prior)
+    family = problem.family.rebind(sequences, problem.prior)
     whole = None if problem.whole is None else problem.whole.moved(centre)
     return replace(problem, sequences=sequences, family=family, init=init, whole=whole)
 
