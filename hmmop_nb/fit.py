@@ -142,7 +142,7 @@ def choose_method(
 
 # %% ../nbs/10_fit.ipynb #73c03172
 SHARED = {"sequences", "psi", "n_steps", "positions", "earliest", "latest", "labels", "weights",
-          "omission",
+          "omission", "client", "sequence", "order", "value", "missing",
           "names", "n_states", "emission", "start", "prior",
           "draws", "warmup", "chains", "seed", "init", "thin", "progress", "checkpoint"}
 ELSEWHERE = dict( # what other packages call it
