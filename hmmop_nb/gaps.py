@@ -474,6 +474,7 @@ def fit_gaps(
         raise ValueError(f"psi: expected the omission probability, got {shown(psi)}; give what is "
                          "known of it and nan for the rest, or, with known lengths, use "
                          "fit_matching, which can learn all of it")
+    word(variant, "variant", ("collapsed", "marginal", "augmented", "paper"))
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, start=start,
                    prior=prior, init=init, scale=variant == "collapsed")
     sampler = gaps_sampler(problem, variant, leaps, max_gap)

@@ -416,11 +416,14 @@ class CollapsedSampler(GibbsSampler):
 
     def remarks(self, posterior: Posterior, states: list) -> list[str]:
         "Moves that were hardly ever accepted."
-        said = super().remarks(posterior, states)
-        accept = (posterior.stats["accept"] * posterior.stats["corrected"]).mean()
+        said, stats = super().remarks(posterior, states), posterior.stats
+        accept = (stats["accept"] * stats["corrected"]).mean()
         if accept >= .1 or posterior.n_draws < 20: return said
+        remedy = "use a longer warm-up"
+        if self.name == "matching" and stats["corrected"].mean() < .2:
+            remedy += ', or variant="augmented", which draws the gaps'
         return said + [f"acceptance: moves of T were accepted with probability {accept:.2g} only, "
-                       "so that the chains hardly moved; use a longer warm-up"]
+                       f"so that the chains hardly moved; {remedy}"]
 
 # %% ../nbs/02_known_gaps.ipynb #847ce647
 LOG_DENSITY = ("log-likelihood of the data, hidden states summed over, plus log prior density of "

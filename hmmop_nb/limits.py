@@ -15,7 +15,7 @@ from hmmop_nb.engine.checks import (
     Numbers, Seed, as_dict, as_floats, as_number, check_finite, check_probabilities, check_psi,
     check_room, check_stochastic, positive, shown, switch, whole, word
 )
-from .engine.emissions import Categorical, emission_arrays, make_emission
+from .engine.emissions import emission_arrays, make_emission, seen_states
 from .engine.random import as_key, as_rng
 from .inference import log_likelihood
 from .model import HMMOP, Sequences
@@ -474,7 +474,7 @@ def hide(
     "What hides the states, checked; nothing if they are seen and there is a formula."
     if emission is None and not needed: return None
     lists = whole(lists, "lists", 10, 10**7)
-    if emission is None: return Hidden(Categorical(np.eye(S)), {}, lists, as_key(seed), seen=True)
+    if emission is None: return Hidden(seen_states(S), {}, lists, as_key(seed), seen=True)
     if getattr(emission, "n_states", None) != S:
         raise ValueError(f"emission: expected an emission object of {S} states, got "
                          f"{shown(emission)}")

@@ -273,6 +273,8 @@ def fit_matching(
                             progress=progress, checkpoint=checkpoint, leaps=leaps)
     if n_steps is None:
         raise ValueError("n_steps: Matching needs the latent lengths; pass one for all or one each")
+    word(placement, "placement", ("exact", "gibbs", "paper"))
+    word(variant, "variant", ("collapsed", "marginal", "augmented"))
     problem = pose(sequences, emission=emission, n_states=n_states, psi=psi, n_steps=n_steps,
                    start=start, prior=prior, init=init,
                    scale=placement == "exact" and variant == "collapsed")

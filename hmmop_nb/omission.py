@@ -20,7 +20,7 @@ from hmmop_nb.engine.checks import (
     Data, Numbers, Seed, as_n_steps, shown, switch, whole, word
 )
 from .engine.driver import run_chains, warn_user
-from .engine.emissions import Categorical
+from .engine.emissions import seen_states
 from hmmop_nb.engine.hamiltonian import (
     Target, as_log_rows, blank_target, collapsed_update, coordinates, first_tuning, from_log_rows,
     with_counts
@@ -1387,6 +1387,6 @@ def omission_hides(
     if impossible is not None:
         T = np.where(impossible, 0., T)
         T /= T.sum(1, keepdims=True)
-    model = HMMOP(T, stationary(T), Categorical(np.eye(S)), .5)
+    model = HMMOP(T, stationary(T), seen_states(S), .5)
     scores, ways = list_scores(model, process, omission, known, n_lists or 6 * (S * S + 2 * S), 12)
     return hidden_ways(scores, ways)

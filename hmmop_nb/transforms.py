@@ -325,6 +325,7 @@ def thin_bursty(
 ) -> np.ndarray: # Transition matrix of the observed chain
     "Observed chain when omission has memory (`MarkovOmission`)."
     T = check_stochastic(T)
+    keep, epsilon = as_number(keep, "keep"), as_number(epsilon, "epsilon")
     stay, back = MarkovOmission(keep, epsilon).rates().values()
     if stay == 1: return T
     I = np.eye(T.shape[-1])

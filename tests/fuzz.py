@@ -21,7 +21,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 import numpy as np
 
 import hmmop_nb as hm
-from hmmop_nb import em, gaps, inference, limits, transforms
+from hmmop_nb import em, gaps, inference, limits, psi, transforms
 from hmmop_nb.engine import reading
 from hmmop_nb.lab import chains
 
@@ -232,6 +232,7 @@ def methods():
     plane, tailed = hm.GaussianVector([[0., 1.], [2., 3.]], np.ones((2, 2))), hm.StudentT([0., 1.], 1., 4.)
     spread = hm.NegativeBinomial([1., 2.], .5)
     both = hm.Product(gaussian, counts)
+    found.append(Target("Gaussian.moved", gaussian.moved, dict(by=1.)))
     found += [Target("NegativeBinomial.taken_apart", spread.taken_apart, {}), Target("Product.taken_apart", both.taken_apart, {}),
               Target("Product.columns", lambda values: both.columns(np.ones((3, 2))), dict(values=np.ones((3, 2))))]
     for emission, values in ((gaussian, [.1, .2]), (symbols, [0, 1]), (counts, [0, 3]), (plane, [[0., 1.]]), (tailed, [.1, .2]),
@@ -240,6 +241,7 @@ def methods():
         found += [
             Target(f"{name}.check", emission.check, dict(values=values, name="values"), only=("values",)),
             Target(f"{name}.log_likelihood", emission.log_likelihood, dict(values=values)),
+            Target(f"{name}.free_parameters", emission.free_parameters, dict(known_zeros=False)),
             Target(f"{name}.sample", emission.sample, dict(states=np.array([0, 1]), rng=np.random.default_rng(1))
                    | (dict(sizes=1.) if emission is spread else {}), only=("states", "rng")),
         ]
@@ -299,7 +301,9 @@ def transform_functions():
         Target("gaps.gap_law", gaps.gap_law, dict(T=T, psi=.5, max_gap=3)),
         Target("psi_bound", hm.psi_bound, dict(data=[[0, 1, 0], [1, 0, 0]], level=.9, prior=None, draws=3, seed=1)),
         Target("identifiability", hm.identifiability, dict(
-            R=R, psi_known=[.5, nan], impossible=None, constant=False, lengths=False, tol=1e-9, exact=False)),
+            R=R, psi_known=[.5, nan], impossible=None, constant=False, lengths=False, tol=1e-9, exact=False,
+            omission=None, positions=False)),
+        Target("psi.common_psi", psi.common_psi, dict(data=[3, 4, 5], level=.9)),
     ]
 
 

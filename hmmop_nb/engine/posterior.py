@@ -670,7 +670,7 @@ def plot_emission(
     columns = self.info.get("reading", {}).get("value")
     named = isinstance(columns, list) and len(columns) == d
     if ax is None: ax = plt.subplots(figsize=(1.6 + .45 * d, 1. + .28 * S))[1]
-    ax, = check_axes([ax], 1)
+    ax = able(ax, "ax", "imshow", "matplotlib axes")
     size = max(np.abs(means).max(), 1e-12)
     image = ax.imshow(means, cmap="PuOr_r", vmin=-size, vmax=size, aspect="auto")
     ax.set_xticks(range(d), [str(x) for x in columns] if named else range(d), rotation=60)

@@ -19,7 +19,9 @@ from hmmop_nb.engine.checks import (
     NO_VALUE, TAKES_LABELS, Data, Numbers, as_array, as_floats, as_items, as_n_steps, check_finite,
     check_probabilities, check_psi, not_negative, shown, word
 )
-from .emissions import broadcast, draw_rows, emission_arrays, log_rows
+from hmmop_nb.engine.emissions import (
+    broadcast, draw_rows, emission_arrays, log_rows, takes_codes
+)
 from .files import as_plain
 from hmmop_nb.engine.knowledge import (
     FREE_LIST, Groups, LengthLaw, Marks, Places, as_groups, as_marks, as_table, as_weights,
@@ -418,7 +420,7 @@ def is_seen(
     "Whether states are seen as they are, and nothing but that is known."
     family = problem.family
     more = problem.n_steps, problem.positions, problem.told, problem.marks, problem.weights
-    if family.learned or family.name != "categorical" or any(x is not None for x in more):
+    if family.learned or not takes_codes(family.known) or any(x is not None for x in more):
         return False
     probs = family.arrays["probs"]
     return np.array_equal(probs, np.eye(len(probs))) and not (family.held.values < 0).any()
@@ -607,6 +609,12 @@ def log_prior(
     total += log_beta(problem, theta, constant)
     return total + (problem.family.log_prior(theta.emission) if emission else 0.)
 
+# %% ../../nbs/engine/problem.ipynb #2098b9a9
+def best_pairs(fits):
+    "The column for each row with which the sum of the fits is largest."
+    from scipy.optimize import linear_sum_assignment # takes long to import
+    return linear_sum_assignment(-fits)[1]
+
 # %% ../../nbs/engine/problem.ipynb #8d0befb6
 def known_steps(
     problem: Problem, # What is known
@@ -638,12 +646,11 @@ def in_label_order(problem: Problem, params: np.ndarray) -> np.ndarray:
     if marks is None or not family.learned or isinstance(problem.init, HMMOP): return params
     single = np.flatnonzero(marks.masks[marks.codes].sum(1) == 1)
     if not len(single): return params
-    from scipy.optimize import linear_sum_assignment # takes long to import
     state = marks.masks[marks.codes[single]].argmax(1)
     logs = family.emission(params).log_likelihood(problem.sequences.values[single])
     fits = np.zeros((family.n_states,) * 2) # of each label with each component
     np.add.at(fits, state, np.maximum(logs - logs.max(1, keepdims=True), -50.))
-    order = linear_sum_assignment(-fits)[1]
+    order = best_pairs(fits)
     return family.pack({name: x[order] for name, x in family.unpack(params).items()})
 
 def first_theta(

@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass, field, replace
 from glob import glob
 from typing import Any, NamedTuple
@@ -19,19 +18,18 @@ import numba
 import numpy as np
 
 from .checks import NO_VALUE, shown, whole
-from .emissions import KnownEmission, Poisson, WithHoles, as_symbols, log_base
-from .vectors import BoundFamily
+from .vectors import rebind
 from ..model import Sequences, as_sequences
 
 # %% auto #0
 __all__ = ['PIECE', 'SIZE', 'SHARE', 'RUNS', 'KNOWN', 'as_column', 'Stamp', 'stamp_of', 'check_stamp', 'Piece', 'need',
            'parquet_pieces', 'find_files', 'Look', 'is_words', 'is_gone', 'Mark', 'mark_column', 'Columns',
            'refuse_row', 'look_at', 'Contents', 'join_marks', 'join_looks', 'refuse_twice', 'cut', 'spread', 'Ticket',
-           'Load', 'row_name', 'read_rows', 'one_each', 'known_columns', 'as_codes', 'load', 'rebind', 'place_error',
-           'run_block', 'same', 'run_far', 'look_far', 'size_far', 'Blocks', 'is_each', 'of_some', 'settle_told',
-           'telling_entries', 'bring', 'is_lazy', 'join_loads', 'look_at_all', 'is_dask', 'is_far', 'usual',
-           'value_columns', 'from_memory', 'from_array', 'FromBag', 'from_dask', 'rows_far', 'check_client',
-           'in_blocks', 'check_folder', 'write_block']
+           'Load', 'row_name', 'read_rows', 'one_each', 'known_columns', 'as_codes', 'load', 'place_error', 'run_block',
+           'same', 'run_far', 'look_far', 'size_far', 'Blocks', 'is_each', 'of_some', 'settle_told', 'telling_entries',
+           'bring', 'is_lazy', 'join_loads', 'look_at_all', 'is_dask', 'is_far', 'usual', 'value_columns',
+           'from_memory', 'from_array', 'FromBag', 'from_dask', 'rows_far', 'check_client', 'in_blocks', 'check_folder',
+           'write_block']
 
 # %% ../../nbs/engine/scale.ipynb #6acca4fc
 def as_column(
@@ -477,23 +475,6 @@ def load(ticket: Ticket) -> Load:
     if ticket.centre: values = values.astype(float) - ticket.centre
     sequences = Sequences(values, offsets, ticket.missing)
     return Load(sequences, ticket.told | known_columns(ticket, data), ticket.first, names)
-
-# %% ../../nbs/engine/scale.ipynb #bb681a7a
-def rebind(
-    family: Any, # Bound to some data
-    sequences: Sequences, # Other data
-) -> Any: # A family
-    "The same family with the same prior, bound to other data."
-    if isinstance(family, BoundFamily): return BoundFamily(family.own.bind(sequences), sequences)
-    if not family.learned:
-        known = family.known.whole if isinstance(family.known, WithHoles) else family.known
-        return KnownEmission(known, sequences)
-    other = copy(family)
-    if family.name != "gaussian": Poisson([1.]).check(sequences.values)
-    other.held = as_symbols(sequences) if family.symbols else sequences
-    if family.name == "poisson":
-        other.base = float(log_base(Poisson([1.]), sequences.values).sum())
-    return other
 
 # %% ../../nbs/engine/scale.ipynb #d3c6d657
 def place_error(ticket: Ticket, error: ValueError) -> ValueError:
@@ -945,8 +926,11 @@ def check_folder(
 ) -> str:
     "The name of a folder to write to."
     text = os.fspath(to) if isinstance(to, (str, os.PathLike)) else ""
-    if isinstance(text, str) and text and "\0" not in text: return os.path.abspath(text)
-    raise ValueError(f"to: expected the name of a folder, got {shown(to)}")
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ValueError(f"to: expected the name of a folder, got {shown(to)}")
+    if os.path.exists(text) and not os.path.isdir(text):
+        raise ValueError(f"to: {shown(to)} is a file; give the name of a folder")
+    return os.path.abspath(text)
 
 def write_block(
     load: Load, # A block, with the names of its sequences

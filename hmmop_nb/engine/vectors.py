@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -20,9 +21,9 @@ from hmmop_nb.engine.checks import (
     positive, set_fields, shown, whole, word
 )
 from hmmop_nb.engine.emissions import (
-    COMPOSED, FAMILIES, KINDS, NO_SYMBOL, Emission, Family, Kind, Weights, broadcast, check_some,
-    draw_rows, emission_arrays, emission_family, has_value, kind_of, log_rows, make_emission,
-    table_weights, to_draw, with_holes
+    COMPOSED, FAMILIES, KINDS, NO_SYMBOL, Emission, Family, Kind, KnownEmission, Poisson, Weights,
+    WithHoles, as_symbols, broadcast, check_some, draw_rows, emission_arrays, emission_family,
+    has_value, kind_of, log_base, log_rows, make_emission, table_weights, to_draw, with_holes
 )
 from hmmop_nb.engine.families import (
     Gamma, LearnedCategorical, LearnedFamily, LearnedGamma, LearnedGaussian, LearnedLogNormal,
@@ -38,8 +39,8 @@ __all__ = ['BLOCK', 'ALSO', 'LEARNED', 'BUILT_IN', 'as_rows', 'patterns_of', 'bl
            'LearnedDiagonalVector', 'as_switches', 'BernoulliVector', 'LearnedBernoulliVector', 'width_of', 'deal',
            'Product', 'learned_family', 'Members', 'SideBySide', 'LearnedProduct', 'Mixture', 'log_kinds', 'over_kinds',
            'draw_kinds', 'Kinds', 'KindSums', 'LearnedMixture', 'on_circle', 'of_rows', 'single', 'all_columns',
-           'two_columns', 'spans_of', 'product_kind', 'mixture_kind', 'BoundFamily', 'read_emission', 'emission_name',
-           'remember_kind', 'family_for']
+           'two_columns', 'spans_of', 'product_kind', 'mixture_kind', 'BoundFamily', 'rebind', 'read_emission',
+           'emission_name', 'remember_kind', 'family_for']
 
 # %% ../../nbs/engine/vectors.ipynb #ae3d22d6
 BLOCK = 1024 # rows that are looked at together, so that they stay in the fast memory
@@ -1278,6 +1279,23 @@ class BoundFamily(Family):
     def maximise(self, params: np.ndarray, sums: np.ndarray) -> np.ndarray:
         "The best parameters given sums."
         return self.own.maximise(params, sums)
+
+# %% ../../nbs/engine/vectors.ipynb #5d6a429f
+def rebind(
+    family: Any, # Bound to some data
+    sequences: Any, # Other data
+) -> Any: # A family
+    "The same family with the same prior, bound to other data."
+    if isinstance(family, BoundFamily): return BoundFamily(family.own.bind(sequences), sequences)
+    if not family.learned:
+        known = family.known.whole if isinstance(family.known, WithHoles) else family.known
+        return KnownEmission(known, sequences)
+    other = copy(family)
+    if family.name != "gaussian": Poisson([1.]).check(sequences.values)
+    other.held = as_symbols(sequences) if family.symbols else sequences
+    if family.name == "poisson":
+        other.base = float(log_base(Poisson([1.]), sequences.values).sum())
+    return other
 
 # %% ../../nbs/engine/vectors.ipynb #4c3fc9c3
 def read_emission(
