@@ -489,7 +489,9 @@ def common_psi(
 ) -> CommonPsi:
     "A constant `psi` from the numbers seen alone, if all walks have one length that nobody told."
     if isinstance(data, Sequences): data = data.lengths
-    K = as_wholes([len(x) if np.ndim(x) else x for x in data], "data")
+    items = as_items(data, "data", "lists, or the number of observations of each")
+    sizes = [len(x) if isinstance(x, (list, tuple, np.ndarray)) and np.ndim(x) else x for x in items]
+    K = as_wholes(sizes, "data")
     if not K.sum(): raise ValueError("data: nothing was seen; give walks with observations")
     level, most = as_number(level, "level"), int(K.max())
     N = np.arange(most, 4 * most + 10)

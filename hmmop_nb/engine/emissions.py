@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from hmmop_nb.engine.checks import (
-    MOST_STATES, Numbers, able, as_floats, as_values, as_wholes, check_finite, check_probabilities,
-    not_negative, positive, set_fields, shown, whole
+    MOST_STATES, Numbers, able, as_floats, as_number, as_values, as_wholes, check_finite,
+    check_probabilities, not_negative, positive, set_fields, shown, switch, whole
 )
 from .random import cumulative
 
@@ -138,7 +138,7 @@ class Gaussian(Emission):
         self, by: float, # What is added
     ) -> Gaussian:
         "The law of observations to which a number is added."
-        return Gaussian(self.means + by, self.scales)
+        return Gaussian(self.means + as_number(by, "by"), self.scales)
 
     def log_likelihood(self, values: Numbers) -> np.ndarray:
         values = self.check(values, "values")
@@ -165,7 +165,7 @@ class Categorical(Emission):
     @property
     def n_parameters(self) -> int: return self.probs.size - self.n_states
     def free_parameters(self, known_zeros: bool = False) -> int:
-        if not known_zeros: return self.n_parameters
+        if not switch(known_zeros, "known_zeros"): return self.n_parameters
         return int((self.probs > 0).sum()) - self.n_states
 
     def check(self, values: Numbers, name: str = "sequences") -> np.ndarray:

@@ -27,8 +27,8 @@ from hmmop_nb.engine.knowledge import (
     FREE_LIST, Groups, LengthLaw, Marks, Places, as_groups, as_marks, as_table, as_weights,
     is_gone, settle_law, settle_places
 )
-from .scale import SIZE, Blocks, Load, in_blocks, is_far, rebind
-from .vectors import family_for
+from .scale import SIZE, Blocks, Load, in_blocks, is_far
+from .vectors import family_for, rebind
 from ..model import HMMOP, Sequences, as_sequences
 
 # %% auto #0
@@ -217,9 +217,9 @@ class Tally(NamedTuple):
     observed: np.ndarray # `(S,)` visits
 
 def on_block(
-    self: Problem,
+    self: Any, # A `Problem`
     load: Load, # Some of the sequences, and what is known of them
-) -> Problem:
+) -> Any: # A `Problem`
     "The same problem, bound to a block of the data."
     sequences, known = load.sequences, load.known
     new: dict[str, Any] = dict(family=rebind(self.family, sequences), first=load.first)
@@ -238,13 +238,13 @@ def on_block(
                                       not_negative, "be finite and at least 0")
     return replace(self, sequences=sequences, whole=None, tally=None, **new)
 
-def to_send(self: Problem) -> Problem:
+def to_send(self: Any) -> Any: # A `Problem`
     "The problem as it travels to a worker: without the data, and what was worked out from them."
     family = copy(self.family)
     if hasattr(family, "last"): family.last = None, None
     return replace(self, family=family, whole=None, tally=None, init=None)
 
-def sample_of(self: Problem) -> Problem:
+def sample_of(self: Any) -> Any: # A `Problem`
     "The problem of the sample alone."
     return self if self.whole is None else replace(self, whole=None, tally=None)
 
