@@ -490,7 +490,7 @@ def common_psi(
     "A constant `psi` from the numbers seen alone, if all walks have one length that nobody told."
     if isinstance(data, Sequences): data = data.lengths
     items = as_items(data, "data", "lists, or the number of observations of each")
-    sizes = [len(x) if isinstance(x, (list, tuple, np.ndarray)) and np.ndim(x) else x for x in items]
+    sizes = [len(x) if isinstance(x, (list, tuple)) or getattr(x, "ndim", 0) else x for x in items]
     K = as_wholes(sizes, "data")
     if not K.sum(): raise ValueError("data: nothing was seen; give walks with observations")
     level, most = as_number(level, "level"), int(K.max())
