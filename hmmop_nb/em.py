@@ -121,6 +121,18 @@ def blocks_of(offsets: np.ndarray, size: int) -> list[tuple[int, int]]:
     begins = np.flatnonzero(np.diff(number, prepend=-1))
     return list(zip(begins.tolist(), [*begins[1:].tolist(), n]))
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def curve_sums(values, gamma, centres):
+    "Weighted sums of distances to the centres and of their squares, and the weights, `(3, S)`."
+    sums = np.zeros((3, len(centres)))
+    for k in range(len(values)):
+        for s in range(len(centres)):
+            weight, away = gamma[k, s], values[k] - centres[s]
+            sums[0, s] += weight * away
+            sums[1, s] += weight * away * away
+            sums[2, s] += weight
+    return sums
+
 def expected_emission(
     family: Any, # Emission family, bound to the data
     params: np.ndarray, # Its parameters
@@ -136,9 +148,7 @@ def expected_emission(
     if family.symbols:
         codes, M = values.astype(np.int64), len(weights.table)
         return np.stack([np.bincount(codes, weight, M) for weight in gamma.T])
-    d = values[:, None] - weights.curve[0]
-    weighted = gamma * d
-    return np.array([weighted.sum(0), np.einsum("ks,ks->s", weighted, d), gamma.sum(0)])
+    return curve_sums(values, gamma, weights.curve[0])
 
 def family_sums(family: Any, sums: np.ndarray) -> np.ndarray:
     "Sums over all data as the family wants them: without numbers if every visit has a value."
@@ -155,6 +165,14 @@ def threads_for(work: float):
     finally: numba.set_num_threads(threads)
 
 # %% ../nbs/06_em.ipynb #3bd8aeff
+@njit(cache=True, nogil=True)
+def column_sums(x):
+    "Sums over rows; NumPy takes several times as long where rows are short."
+    total = np.zeros(x.shape[1])
+    for k in range(len(x)):
+        for s in range(len(total)): total[s] += x[k, s]
+    return total
+
 class Part(NamedTuple):
     "What one block of sequences adds to a pass."
     sums: tuple # Arrays that add up over blocks
@@ -167,7 +185,7 @@ def observed_part(problem, theta, chain, first, last):
     log_b = family.emission(theta.emission).log_likelihood(problem.sequences.values[own])
     with threads_for(len(log_b) * R.size): found = smooth(log_b, offsets - offsets[0], r0, R)
     emitted = expected_emission(family, theta.emission, found.marginals, own)
-    sums = found.transitions, found.first, found.marginals.sum(0), emitted
+    sums = found.transitions, found.first, column_sums(found.marginals), emitted
     return Part(sums, found.log_likelihood)
 
 def lattice_part(problem, theta, walk, first, last):
@@ -639,7 +657,8 @@ def plain_chain(problem, theta, counts):
 
 def em_step(problem: Problem, theta: Theta, found: Pass, tol: float) -> Theta:
     "One EM step, given the pass over the data."
-    if found.seen is None: new = plain_chain(problem, theta, found.counts)
+    plain = found.seen is None or not theta.psi.any() # nothing omitted: no gaps to climb over
+    if plain: new = plain_chain(problem, theta, found.counts)
     else: new = find_chain(problem, theta, found.seen, tol)
     return new._replace(psi=best_psi(problem, theta, found.counts),
                         emission=best_emission(problem, theta, found.counts))

@@ -12,6 +12,7 @@ from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from scipy.special import gammaln, xlogy
 
 from hmmop_nb.engine.checks import (
@@ -108,6 +109,17 @@ def with_values(
     return counts._replace(observed=number, emission=np.array([total, squares]))
 
 # %% ../../nbs/engine/emissions.ipynb #47a3e573
+@njit(cache=True, nogil=True, error_model="numpy")
+def normal_logs(values, means, scales, constant):
+    "Log densities of numbers in each state; many scales away they are minus infinity."
+    logs = np.empty((len(values), len(means)))
+    for k in range(len(values)):
+        for s in range(len(means)):
+            z = (values[k] - means[s]) / scales[s]
+            logs[k, s] = constant[s] - .5 * z * z
+    return logs
+
+# %% ../../nbs/engine/emissions.ipynb #8a715308
 @dataclass(frozen=True, eq=False, init=False)
 class Gaussian(Emission):
     "State `s` emits a normal observation with mean `means[s]` and deviation `scales[s]`."
@@ -142,9 +154,8 @@ class Gaussian(Emission):
 
     def log_likelihood(self, values: Numbers) -> np.ndarray:
         values = self.check(values, "values")
-        with np.errstate(over="ignore"): # a value many scales away has density 0
-            z = (values[has_value(values), None] - self.means) / self.scales
-            logs = -.5 * z * z - np.log(self.scales) - .5 * np.log(2 * np.pi)
+        constant = -np.log(self.scales) - .5 * np.log(2 * np.pi)
+        logs = normal_logs(values[has_value(values)], self.means, self.scales, constant)
         return all_rows(logs, values)
 
 # %% ../../nbs/engine/emissions.ipynb #fd6023f7

@@ -20,9 +20,9 @@ from .random import Stream, uniforms
 from ..model import Sequences
 
 # %% auto #0
-__all__ = ['LANES', 'SEGMENT', 'BLOCKS', 'SURE', 'HELD', 'PEAK', 'step_weights', 'forward_messages', 'Layout', 'writeable',
-           'layout', 'Draw', 'add_counts', 'Paths', 'draw_paths', 'as_logs', 'log_sum', 'smooth_logs', 'Smoothed',
-           'smooth', 'draw_in_logs']
+__all__ = ['LANES', 'SEGMENT', 'BLOCKS', 'SURE', 'HELD', 'PEAK', 'ROOM', 'MOST_SIDE', 'step_weights', 'forward_messages',
+           'Layout', 'writeable', 'layout', 'Draw', 'add_counts', 'Paths', 'draw_paths', 'as_logs', 'log_sum',
+           'smooth_logs', 'Smoothed', 'side_by_side', 'smooth', 'draw_in_logs']
 
 # %% ../../nbs/engine/messages.ipynb #080bab8c
 def step_weights(
@@ -754,16 +754,16 @@ def smooth_tally(blocks, S):
     return SmoothTally(fast, slow, apart(blocks, S, dtype=float))
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def smooth_share(share, shares, log_b, offsets, longest, chain, ask, weights, tally, marginals,
-                 logs):
-    "Smooth the sequences of every `shares`-th block."
-    n, blocks, S = len(logs), len(tally.first), len(chain.start)
+def smooth_share(share, shares, log_b, offsets, chosen, longest, chain, ask, weights, tally,
+                 marginals, logs):
+    "Smooth some sequences one by one: those of every `shares`-th block of the chosen ones."
+    n, blocks, S = len(chosen), len(tally.first), len(chain.start)
     b, a = np.empty((longest, S)), np.empty((longest, S))
     space = SmoothSpace(b, a, np.empty(longest), np.empty(S), np.empty(S))
     spare = np.empty((0 if len(marginals) else longest, S))
     for block in range(share, blocks, shares):
         fast, slow = tally.fast[block], tally.slow[block] # rows longer than S: see `apart`
-        for i in range(block * n // blocks, (block + 1) * n // blocks):
+        for i in chosen[block * n // blocks:(block + 1) * n // blocks]:
             begin, end = offsets[i], offsets[i + 1]
             if begin == end: continue
             gamma = marginals[begin:end] if len(marginals) else spare[:end - begin]
@@ -773,6 +773,149 @@ def smooth_share(share, shares, log_b, offsets, longest, chain, ask, weights, ta
             for s in range(S): tally.first[block, s] += weight * gamma[0, s]
 
 # %% ../../nbs/engine/messages.ipynb #de26b6d0
+SIDE = 32 # sequences that stand side by side
+
+class SideSpace(NamedTuple):
+    "Working memory for sequences side by side."
+    alpha: np.ndarray # `(longest, S, SIDE)`, normalised messages
+    w: np.ndarray # `(longest, S, SIDE)`, weights, later `w`
+    inverse: np.ndarray # `(longest, SIDE)`, one over the sums
+    q: np.ndarray # `(S, SIDE)`
+    gamma: np.ndarray # `(S, SIDE)`, state probabilities of a step; also the law before it
+    pairs: np.ndarray # `(S, S, SIDE)`, transitions of each lane
+    lane: np.ndarray # `(8, SIDE)`, one number a lane
+
+@njit(cache=True, inline="always")
+def side_space(longest, S):
+    "Room for a group; what is not written must be finite."
+    return SideSpace(np.zeros((longest, S, SIDE)), np.zeros((longest, S, SIDE)),
+                     np.zeros((longest, SIDE)), np.zeros((S, SIDE)), np.zeros((S, SIDE)),
+                     np.zeros((S, S, SIDE)), np.zeros((8, SIDE)))
+
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
+def weigh_rows(log_b, at, t, active, v, top):
+    "Densities of one step, each lane divided by its largest, and the logs of these."
+    for l in range(active):
+        row = log_b[at[l] + t]
+        for s in range(len(v)): v[s, l] = row[s]
+    for l in range(active): top[l] = v[0, l]
+    for s in range(1, len(v)):
+        for l in range(active): top[l] = v[s, l] if v[s, l] > top[l] else top[l]
+    for s in range(len(v)):
+        for l in range(active):
+            x = v[s, l] - top[l]
+            v[s, l] = exp_below(x if x > _FLOOR else _FLOOR)
+
+# %% ../../nbs/engine/messages.ipynb #08a7dcaa
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
+def side_forward(log_b, at, lengths, chain, space, logs, tops):
+    "The way there, of one group: logs of the products of sums, and of what was divided out."
+    active, prior = len(lengths), space.gamma
+    top, total, product, since = space.lane[0], space.lane[1], space.lane[2], space.lane[3]
+    logs[:], tops[:], product[:], since[:] = 0., 0., 1., 1.
+    for t in range(lengths[0]):
+        while lengths[active - 1] <= t: active -= 1
+        alpha, v = space.alpha[t], space.w[t]
+        weigh_rows(log_b, at, t, active, v, top)
+        if t > 0: propagate(space.alpha[t - 1], chain.T, active, prior)
+        else: set_out(chain.start, active, prior)
+        normalise(prior, v, active, total, space.inverse[t], alpha)
+        add_logs(total, top, active, product, logs, tops, since)
+    for l in range(len(lengths)): logs[l] += np.log(product[l])
+
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
+def share_states(alpha, q, inverse, active, gamma, sums):
+    "State probabilities of a step, and what they are over the forward weights, summed up."
+    for s in range(len(q)):
+        for l in range(active):
+            share = alpha[s, l] * q[s, l]
+            gamma[s, l] = share if share > _NOTHING else 0.
+            sums[l] += q[s, l] * inverse[l]
+
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
+def weigh_back(w, q, inverse, active, lanes):
+    "The weights of a step as `w`; nothing in lanes that have ended before it."
+    for s in range(len(q)):
+        for l in range(active): w[s, l] *= inverse[l] * q[s, l]
+        for l in range(active, lanes): w[s, l] = 0.
+
+# %% ../../nbs/engine/messages.ipynb #64782cc2
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
+def side_backward(at, lengths, chain, space, marginals, sums):
+    "The way back, of one group: state probabilities, and `w` in the place of the weights."
+    active, lanes, S = 0, len(lengths), len(chain.T)
+    sums[:] = 0.
+    for t in range(lengths[0] - 1, -1, -1):
+        while active < lanes and lengths[active] > t:
+            for s in range(S): space.q[s, active] = 1.
+            active += 1
+        share_states(space.alpha[t], space.q, space.inverse[t], active, space.gamma, sums)
+        for l in range(active if len(marginals) else 0):
+            row = marginals[at[l] + t]
+            for s in range(S): row[s] = space.gamma[s, l]
+        if t == 0: break
+        weigh_back(space.w[t], space.q, space.inverse[t], active, lanes)
+        propagate(space.w[t], chain.TT, active, space.q)
+        for s in range(S):
+            for l in range(active): space.q[s, l] += _LEAST
+
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
+def side_pairs(alpha, w, steps, lanes, pairs):
+    "Sums over steps of `alpha[t - 1, i] * w[t, j]`, lane by lane."
+    S, single = len(pairs), (steps - 1) % 4
+    pairs[:] = 0.
+    for t in range(single):
+        for i in range(S):
+            for j in range(S):
+                for l in range(lanes): pairs[i, j, l] += alpha[t, i, l] * w[t + 1, j, l]
+    for t in range(single, steps - 1, 4):
+        for i in range(S):
+            a0, a1, a2, a3 = alpha[t, i], alpha[t + 1, i], alpha[t + 2, i], alpha[t + 3, i]
+            for j in range(S):
+                w0, w1, w2, w3 = w[t + 1, j], w[t + 2, j], w[t + 3, j], w[t + 4, j]
+                out = pairs[i, j]
+                for l in range(lanes):
+                    out[l] += (a0[l] * w0[l] + a1[l] * w1[l]) + (a2[l] * w2[l] + a3[l] * w3[l])
+
+# %% ../../nbs/engine/messages.ipynb #92244a2e
+@njit(cache=True, inline="always", error_model="numpy")
+def add_lanes(space, S, fine, counts, fast, first):
+    "Add what the lanes that can be trusted hold, as often as each counts."
+    for i in range(S):
+        for l in range(len(fine)): first[i] += counts[l] * space.gamma[i, l] if fine[l] else 0.
+        for j in range(S):
+            row, total = space.pairs[i, j], 0.
+            for l in range(len(fine)): total += counts[l] * row[l] if fine[l] else 0.
+            fast[i, j] += total
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def side_share(share, shares, log_b, offsets, order, longest, chain, ask, weights, tally,
+               marginals, log_likelihood, fine):
+    "Smooth the groups of every `shares`-th block, and say which sequences can be trusted."
+    n, blocks, S = len(order), len(tally.first), len(chain.start)
+    space = side_space(longest, S)
+    logs, tops, sums, counts = space.lane[4], space.lane[5], space.lane[6], space.lane[7]
+    for block in range(share, blocks, shares):
+        for begin in range(block * SIDE, n, blocks * SIDE):
+            group = order[begin:begin + SIDE]
+            at, lengths = offsets[group], offsets[group + 1] - offsets[group]
+            counts[:] = 1.
+            side_forward(log_b, at, lengths, chain, space, logs, tops)
+            if ask.back: side_backward(at, lengths, chain, space, marginals, sums)
+            trusted = np.zeros(len(group), np.bool_)
+            for l in range(len(group)):
+                trusted[l] = tops[l] + logs[l] > -np.inf and (
+                    sums[l] < PEAK if ask.back else logs[l] > SURE)
+                if len(weights): counts[l] = weights[group[l]]
+                log_likelihood[group[l]] = tops[l] + logs[l]
+                fine[group[l]] = trusted[l]
+            if ask.pairs: side_pairs(space.alpha, space.w, lengths[0], len(group), space.pairs)
+            if ask.back: add_lanes(space, S, trusted, counts, tally.fast[block], tally.first[block])
+
+# %% ../../nbs/engine/messages.ipynb #00ceafc8
+ROOM = 2**18 # numbers that a group may keep of its messages
+MOST_SIDE = 30 # states, above which a step is a long enough sum by itself
+
 class Smoothed(NamedTuple):
     "Expectations over the hidden states of a chain that is seen at every step."
     log_likelihood: np.ndarray # `(n_sequences,)`, `-inf` for what cannot be
@@ -780,6 +923,15 @@ class Smoothed(NamedTuple):
     first: np.ndarray # `(S,)` expected first states; zeros without `pairs` and `marginals`
     marginals: np.ndarray # `(n, S)` state probabilities of each observation, if asked for
 
+def side_by_side(lengths, S):
+    "Sequences that can be smoothed side by side, longest first: all that are not empty, or none."
+    longest = int(lengths.max(initial=0))
+    if len(lengths) < 2 * SIDE or S > MOST_SIDE or longest * S * SIDE > ROOM:
+        return np.zeros(0, np.int64)
+    order = np.argsort(-lengths, kind="stable")
+    return order[:np.count_nonzero(lengths)]
+
+# %% ../../nbs/engine/messages.ipynb #d71635d5
 def smooth(
     log_b: np.ndarray, # Log densities of all observations, end to end, `(n, S)`
     offsets: np.ndarray, # Where each sequence begins, `(n_sequences + 1,)`
@@ -795,12 +947,18 @@ def smooth(
     start, T, offsets = writeable(start), writeable(T), writeable(offsets, np.int64)
     chain = Chain(start, T, T.T.copy(), *as_logs(start, T))
     ask = Asked(pairs, pairs or marginals)
-    tally = smooth_tally(min(BLOCKS, n), S)
+    lengths, log_b = np.diff(offsets), writeable(log_b)
+    tally, longest = smooth_tally(min(BLOCKS, n), S), int(lengths.max(initial=0))
     gamma, log_likelihood = np.empty((len(log_b) if marginals else 0, S)), np.zeros(n)
-    longest = int(np.diff(offsets).max(initial=0))
     each = writeable(np.zeros(0) if weights is None else weights)
-    in_shares(smooth_share, writeable(log_b), offsets, longest, chain, ask, each, tally, gamma,
-              log_likelihood, most=BLOCKS)
+    order, fine = side_by_side(lengths, S), np.zeros(n, bool)
+    if len(order):
+        in_shares(side_share, log_b, offsets, order, longest, chain, ask, each, tally, gamma,
+                  log_likelihood, fine, most=min(BLOCKS, -(-n // SIDE)))
+    alone = np.flatnonzero(~fine & (lengths > 0))
+    if len(alone):
+        in_shares(smooth_share, log_b, offsets, alone, longest, chain, ask, each, tally, gamma,
+                  log_likelihood, most=BLOCKS)
     fast, slow, first = map(together, tally)
     transitions = T * fast + slow if pairs else np.zeros((S, S))
     transitions[transitions < _NOTHING] = 0.

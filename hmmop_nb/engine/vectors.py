@@ -86,7 +86,7 @@ def blocks_of(
         for i in range(0, len(rows), BLOCK): yield int(code[rows[0]]), rows[i:i + BLOCK]
 
 # %% ../../nbs/engine/vectors.ipynb #2150ffaa
-TURNED = 64 # rows that a kernel takes at a time
+TURNED = 128 # rows that a kernel takes at a time
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def whitened_logs(x, centre, whiten, shift, constant, logs):
@@ -142,22 +142,28 @@ def log_gaussian_rows(
     return logs
 
 # %% ../../nbs/engine/vectors.ipynb #640e58b2
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def independent_logs(x, means, scale, constant, logs):
     "Log density of rows with holes, coordinate by coordinate."
     n, d = x.shape
     block, total = np.zeros((d, TURNED)), np.empty(TURNED)
     for low in range(0, n, TURNED):
-        m = min(TURNED, n - low)
+        m, full = min(TURNED, n - low), True
         for k in range(m):
-            for j in range(d): block[j, k] = x[low + k, j]
+            for j in range(d):
+                block[j, k] = x[low + k, j]
+                full &= block[j, k] == block[j, k] # nan is not itself
         for s in range(len(means)):
-            total[:] = 0
+            total[:] = constant[s].sum() if full else 0.
             for j in range(d):
                 row, middle, c, over = block[j], means[s, j], constant[s, j], 1 / scale[s, j]
+                if full:
+                    half = -.5 * over * over
+                    for k in range(TURNED): total[k] += half * (row[k] - middle) * (row[k] - middle)
+                    continue
                 for k in range(TURNED):
                     z = (row[k] - middle) * over
-                    total[k] += c - .5 * z * z if row[k] == row[k] else 0. # nan is not itself
+                    total[k] += c - .5 * z * z if row[k] == row[k] else 0.
             for k in range(m): logs[low + k, s] = total[k]
 
 # %% ../../nbs/engine/vectors.ipynb #e420f823
@@ -528,32 +534,55 @@ def squares_by_label(x, means, labels, sums):
             own[d + j] += y if there else 0.
             own[2 * d + j] += y * y if there else 0.
 
+# %% ../../nbs/engine/vectors.ipynb #3c832145
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def squares_of_full(block, weight, middle, own):
+    "Numbers, sums and squares of coordinates without holes, in one state."
+    d, number = len(block), weight.sum()
+    for j in range(d):
+        row, centre, total, square = block[j], middle[j], 0., 0.
+        for k in range(TURNED):
+            y = row[k] - centre
+            total += weight[k] * y
+            square += weight[k] * y * y
+        own[j] += number
+        own[d + j] += total
+        own[2 * d + j] += square
+
+@njit(cache=True, inline="always", error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def squares_of_some(block, there, weight, middle, own):
+    "The same with holes, which do not count."
+    d = len(block)
+    for j in range(d):
+        row, full, centre, number, total, square = block[j], there[j], middle[j], 0., 0., 0.
+        for k in range(TURNED):
+            w, y = weight[k] * full[k], row[k] - centre
+            number += w
+            total += w * y
+            square += w * y * y
+        own[j] += number
+        own[d + j] += total
+        own[2 * d + j] += square
+
+# %% ../../nbs/engine/vectors.ipynb #d3aaa8f3
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def squares_by_weight(x, gamma, means, sums):
-    "The same, each state with its weights."
+    "Add the same, each state with its weights."
     n, d = x.shape
     S, block, there = len(means), np.zeros((d, TURNED)), np.zeros((d, TURNED))
     g = np.zeros((S, TURNED))
     for low in range(0, n, TURNED):
-        m = min(TURNED, n - low)
+        m, full = min(TURNED, n - low), True
         g[:, m:] = 0
         for k in range(m):
             for j in range(d):
                 there[j, k] = 1. if x[low + k, j] == x[low + k, j] else 0.
                 block[j, k] = x[low + k, j] if there[j, k] else 0.
+                full &= there[j, k] == 1.
             for s in range(S): g[s, k] = gamma[low + k, s]
         for s in range(S):
-            for j in range(d):
-                row, full, weight, middle = block[j], there[j], g[s], means[s, j]
-                number = total = square = 0.
-                for k in range(TURNED):
-                    w, y = weight[k] * full[k], row[k] - middle
-                    number += w
-                    total += w * y
-                    square += w * y * y
-                sums[s, j] += number
-                sums[s, d + j] += total
-                sums[s, 2 * d + j] += square
+            if full: squares_of_full(block, g[s], means[s], sums[s])
+            else: squares_of_some(block, there, g[s], means[s], sums[s])
 
 # %% ../../nbs/engine/vectors.ipynb #1714d036
 class NormalGamma:
