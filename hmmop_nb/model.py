@@ -90,6 +90,7 @@ def sort_keys(column):
     "What to sort by: a categorical column goes by the order of its categories."
     return np.asarray(getattr(getattr(column, "cat", column), "codes", column))
 
+# %% ../nbs/00_model.ipynb #404ae9af
 def from_table(
     table: Any, # A data frame, or a dict of equally long arrays, with one row per observation
     sequence: str = "sequence", # Column that names the sequence of a row
@@ -137,6 +138,15 @@ def locate(
     s = int(np.searchsorted(self.offsets, i, side="right")) - 1
     return s, int(i - self.offsets[s])
 
+def in_short(self: "Sequences") -> str:
+    "How many sequences and values there are, and of what kind."
+    wide = self.values.ndim == 2
+    gone = int(np.isnan(self.values).sum()) if wide or self.missing else 0
+    gone = f" ({gone} missing)" if gone or self.missing else ""
+    what = f"rows of {self.values.shape[1]} values" if wide else "values"
+    held = f"{len(self)} sequences, {len(self.values)} {what}{gone}"
+    return f"Sequences({held}, {self.values.dtype})"
+
 # %% ../nbs/00_model.ipynb #767a4ba2
 @dataclass(frozen=True, eq=False, init=False)
 class Sequences:
@@ -149,6 +159,7 @@ class Sequences:
     from_lengths = staticmethod(from_lengths)
     from_table = staticmethod(from_table)
     locate = locate
+    __repr__ = in_short
 
     def __init__(self, values: Numbers, offsets: Numbers, missing: bool = False):
         offsets = as_wholes(offsets, "offsets", most=2**53)
@@ -166,13 +177,6 @@ class Sequences:
     def lengths(self) -> np.ndarray: return np.diff(self.offsets)
     def __len__(self) -> int: return len(self.offsets) - 1
     def __iter__(self) -> Iterator[np.ndarray]: return (self[i] for i in range(len(self)))
-    def __repr__(self) -> str:
-        wide = self.values.ndim == 2
-        gone = int(np.isnan(self.values).sum()) if wide or self.missing else 0
-        gone = f" ({gone} missing)" if gone or self.missing else ""
-        what = f"rows of {self.values.shape[1]} values" if wide else "values"
-        held = f"{len(self)} sequences, {len(self.values)} {what}{gone}"
-        return f"Sequences({held}, {self.values.dtype})"
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, (int, np.integer)):
@@ -294,6 +298,20 @@ def markov_share(share, shares, states, offsets, key, keep, stay, back, seen):
             seen[at] = here
             p = stay if here else back
 
+# %% ../nbs/00_model.ipynb #73e9830c
+def check_memory_of(self: "MarkovOmission") -> None:
+    "Refuse what does not make probabilities."
+    keep, epsilon = self.keep, self.epsilon
+    if np.any(keep <= 0) or np.any(keep >= 1):
+        raise ValueError(f"keep: is {keep}, but must lie strictly between 0 and 1")
+    if np.any(np.abs(epsilon) >= 1):
+        raise ValueError(f"epsilon: is {epsilon}, but must lie strictly between -1 and 1")
+    for name, p in self.rates().items():
+        off = np.atleast_1d(p)[np.atleast_1d((p < 0) | (p > 1))]
+        if len(off):
+            raise ValueError(f"epsilon: {epsilon} makes P({name}) = {off[0]:.4g}; "
+                             "choose it closer to 0")
+
 # %% ../nbs/00_model.ipynb #16926a1c
 @dataclass(frozen=True, eq=False)
 class MarkovOmission:
@@ -308,15 +326,7 @@ class MarkovOmission:
         if np.ndim(keep) and np.ndim(epsilon) and len(keep) != len(epsilon):
             raise ValueError(f"epsilon: has {len(epsilon)} entries, but keep has {len(keep)}; "
                              "give one for each state")
-        if np.any(keep <= 0) or np.any(keep >= 1):
-            raise ValueError(f"keep: is {keep}, but must lie strictly between 0 and 1")
-        if np.any(np.abs(epsilon) >= 1):
-            raise ValueError(f"epsilon: is {epsilon}, but must lie strictly between -1 and 1")
-        for name, p in self.rates().items():
-            off = np.atleast_1d(p)[np.atleast_1d((p < 0) | (p > 1))]
-            if len(off):
-                raise ValueError(f"epsilon: {epsilon} makes P({name}) = {off[0]:.4g}; "
-                                 "choose it closer to 0")
+        check_memory_of(self)
 
     def rates(self) -> dict[str, Any]: # By name
         "Probability to see after seeing, and after missing."

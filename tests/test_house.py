@@ -42,6 +42,9 @@ def test_every_folder_begins_with_a_page_that_says_what_lives_there():
     for folder in ("engine", "lab", "tutorials", "experiments", "reference"):
         cells = nbformat.read(NBS / folder / "index.ipynb", 4).cells
         assert any("fig-cap" in cell.source for cell in cells if cell.cell_type == "code"), f"{folder}: no map"
+        told = "\n".join(map(str, cells)) # a table may be an output
+        missing = [path.name for path in (NBS / folder).glob("*.ipynb") if path.stem != "index" and f"({path.name}" not in told]
+        assert not missing, f"{folder}: its first page does not lead to {missing}"
 
 
 def test_the_package_mirrors_the_notebooks():

@@ -142,3 +142,14 @@ def test_no_kernel_is_parallel_in_numbas_way():
     for path in (ROOT / "hmmop_nb").rglob("*.py"):
         text = path.read_text()
         assert "parallel=True" not in text and "prange" not in text, path.name
+
+
+def test_no_property_is_kept_under_a_lock():
+    "Before Python 3.12 `functools.cached_property` has one, which a fork beside another thread inherits."
+    own = ROOT / "hmmop_nb" / "engine" / "parallel.py"
+    using = [path.name for path in (ROOT / "hmmop_nb").rglob("*.py") if "cached_property" in path.read_text() and path != own]
+    assert using
+    for path in (ROOT / "hmmop_nb").rglob("*.py"):
+        if path == own or path.name == "_modidx.py": continue
+        assert "functools import cached_property" not in path.read_text(), path.name
+        assert "functools.cached_property" not in path.read_text(), path.name

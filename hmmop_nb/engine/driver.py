@@ -161,34 +161,12 @@ def plan_threads(chains):
     return workers, max(1, threads // workers)
 
 # %% ../../nbs/engine/driver.ipynb #e42fd264
-class Round:
-    "Workers that advance chains until all are done, or until they are told to stop."
-    def __init__(self, sampler, chains, workers, share):
-        self.sampler, self.chains, self.share = sampler, chains, share
+class Waiting:
+    "Chains in nobody's hands, by how far they are."
+    def __init__(self, chains):
+        self.chains, self.lock = chains, threading.Lock()
         self.heap = [(chain.sweep, chain.number) for chain in chains if not chain.done]
         heapq.heapify(self.heap)
-        self.status = ["new"] * min(workers, len(self.heap))
-        self.lock, self.bell = threading.Lock(), threading.Lock()
-        self.stop, self.cancelled, self.error = False, False, None
-        self.bell.acquire()
-
-    def work(self, me):
-        "What a worker does, from start to end."
-        self.status[me], chain = "busy", None
-        numba.set_num_threads(self.share)
-        try:
-            while not self.cancelled and (chain := self.take()) is not None:
-                if chain.state is None:
-                    chain.state = self.sampler.init(chain.key)
-                    check_memory(self.sampler, chain.state, chain.plan, len(self.chains))
-                moved = self.sampler.step(chain.state, chain.key, chain.sweep, chain.warm)
-                chain.move_on(self.sampler, *moved)
-                self.give_back(chain)
-                if self.stop: break
-        except BaseException as error: self.fail(error, chain)
-        self.status[me] = "left"
-        with self.lock: # so that two workers do not ring at once
-            if self.bell.locked(): self.bell.release()
 
     def take(self):
         "The chain that is furthest behind; `None` if those that are left are in other hands."
@@ -199,26 +177,59 @@ class Round:
         with self.lock:
             if not chain.done: heapq.heappush(self.heap, (chain.sweep, chain.number))
 
+# %% ../../nbs/engine/driver.ipynb #89ca8d0c
+def wait_for_all(self, seconds=np.inf, show=None):
+    "Wait until all workers have left, and tell them to after so many seconds."
+    end = time.monotonic() + seconds
+    while any(status != "left" for status in self.status):
+        left = end - time.monotonic()
+        if left <= 0: self.stop = True
+        self.bell.acquire(timeout=min(.1, left) if left > 0 else .1)
+        if show is not None: show()
+    if self.error: raise self.error
+
+def cancel_round(self):
+    "Wait for the sweeps that are under way, and begin no other."
+    self.cancelled = True
+    while "busy" in self.status: self.bell.acquire(timeout=.1)
+
+# %% ../../nbs/engine/driver.ipynb #04e5c8f7
+class Round:
+    "Workers that advance chains until all are done, or until they are told to stop."
+    def __init__(self, sampler, chains, workers, share):
+        self.sampler, self.chains, self.share = sampler, chains, share
+        self.waiting = Waiting(chains)
+        self.status = ["new"] * min(workers, len(self.waiting.heap))
+        self.lock, self.bell = threading.Lock(), threading.Lock()
+        self.stop, self.cancelled, self.error = False, False, None
+        self.bell.acquire()
+
+    wait = wait_for_all
+    cancel = cancel_round
+
+    def work(self, me):
+        "What a worker does, from start to end."
+        self.status[me], chain = "busy", None
+        numba.set_num_threads(self.share)
+        try:
+            while not self.cancelled and (chain := self.waiting.take()) is not None:
+                if chain.state is None:
+                    chain.state = self.sampler.init(chain.key)
+                    check_memory(self.sampler, chain.state, chain.plan, len(self.chains))
+                moved = self.sampler.step(chain.state, chain.key, chain.sweep, chain.warm)
+                chain.move_on(self.sampler, *moved)
+                self.waiting.give_back(chain)
+                if self.stop: break
+        except BaseException as error: self.fail(error, chain)
+        self.status[me] = "left"
+        with self.lock: # so that two workers do not ring at once
+            if self.bell.locked(): self.bell.release()
+
     def fail(self, error, chain):
         "Keep the first error and stop the others."
         if chain is not None and hasattr(error, "add_note"):
             error.add_note(f"in sweep {chain.sweep} of chain {chain.number}")
         self.error, self.stop = self.error or error, True
-
-    def wait(self, seconds=np.inf, show=None):
-        "Wait until all workers have left, and tell them to after so many seconds."
-        end = time.monotonic() + seconds
-        while any(status != "left" for status in self.status):
-            left = end - time.monotonic()
-            if left <= 0: self.stop = True
-            self.bell.acquire(timeout=min(.1, left) if left > 0 else .1)
-            if show is not None: show()
-        if self.error: raise self.error
-
-    def cancel(self):
-        "Wait for the sweeps that are under way, and begin no other."
-        self.cancelled = True
-        while "busy" in self.status: self.bell.acquire(timeout=.1)
 
 # %% ../../nbs/engine/driver.ipynb #934d979c
 KINDS = {"bool": bool, "int": int, "float": float}

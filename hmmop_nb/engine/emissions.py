@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from hmmop_nb.engine.checks import (
     MOST_STATES, Numbers, able, as_floats, as_number, as_values, as_wholes, check_finite,
     check_probabilities, not_negative, positive, set_fields, shown, switch, whole
 )
+from .parallel import cached_property
 from .random import cumulative
 
 # %% auto #0

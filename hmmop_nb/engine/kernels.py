@@ -15,6 +15,7 @@ from typing import Any
 import numba
 from numba.core import caching, dispatcher
 from numba.core.compiler_lock import global_compiler_lock
+from numba.np.ufunc import parallel as numba_threads
 
 # %% auto #0
 __all__ = ['NUMBAS_OWN', 'KernelCache', 'NoCache', 'cache_of', 'guard_forks']
@@ -78,3 +79,27 @@ def guard_forks(
                         after_in_child=lock.release)
 
 guard_forks(global_compiler_lock)
+if hasattr(numba_threads, "_backend_init_thread_lock"):
+    guard_forks(numba_threads._backend_init_thread_lock)
+
+# %% ../../nbs/engine/kernels.ipynb #ae90c3d4
+def shared_lock():
+    "Numba's lock of processes, if it was made and is one that can be taken."
+    lock = getattr(numba_threads, "_backend_init_process_lock", None)
+    return lock if hasattr(lock, "_semlock") else None
+
+def take_shared():
+    "Before a fork."
+    if shared_lock() is not None: shared_lock().acquire()
+
+def leave_shared():
+    "In the parent."
+    if shared_lock() is not None: shared_lock().release()
+
+def forget_shared():
+    "In the child, which has not taken it."
+    if shared_lock() is not None: shared_lock()._semlock._after_fork()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=take_shared, after_in_parent=leave_shared,
+                        after_in_child=forget_shared)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cached_property as locked_property
+from typing import Any
 
 import numba
 import numpy as np
 
 # %% auto #0
-__all__ = ['CACHE_LINE', 'HELPERS', 'apart', 'together', 'in_shares']
+__all__ = ['CACHE_LINE', 'HELPERS', 'apart', 'together', 'in_shares', 'cached_property']
 
 # %% ../../nbs/engine/parallel.ipynb #e39df67a
 CACHE_LINE = 8 # numbers of 8 bytes
@@ -55,3 +57,13 @@ def in_shares(
     try: kernel(0, shares, *args)
     finally: wait(others)
     for other in others: other.result() # raises what went wrong there
+
+# %% ../../nbs/engine/parallel.ipynb #b95512b0
+class cached_property(locked_property): # noqa: N801, as Python calls it
+    "A property that is computed once for each object; nobody waits for anybody."
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        "The value that is kept, computed if there is none."
+        if instance is None: return self
+        if self.attrname not in vars(instance):
+            vars(instance).setdefault(self.attrname, self.func(instance))
+        return vars(instance)[self.attrname]

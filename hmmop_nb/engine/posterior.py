@@ -218,6 +218,7 @@ def state_names(self) -> list[str] | None:
     if not alone or len(set(emitted.tolist())) < self.n_states: return None
     return [names[s] for s in emitted]
 
+# %% ../../nbs/engine/posterior.ipynb #89484fa1
 def column_names(self, name: str) -> list[str] | None:
     "The names of the columns of the data that an emission array speaks of, if they have any."
     columns = self.info.get("reading", {}).get("value")
@@ -573,6 +574,7 @@ def traced_entries(self, entries: int | Sequence[tuple]) -> list[tuple[int, int]
             raise ValueError(f"entries: {shown(told)} is not a pair of states {known}")
     return pairs
 
+# %% ../../nbs/engine/posterior.ipynb #8af41555
 def plot_trace(
     self,
     entries: int | Sequence[tuple] = 3, # How many of `T`, or pairs `(from, to)`
@@ -782,6 +784,7 @@ def all_distances(
     parts = [{name: x[i:i + few] for name, x in flat.items()} for i in range(0, n, few)]
     return np.concatenate([emission_distance(self.family, part, arrays) for part in parts])
 
+# %% ../../nbs/engine/posterior.ipynb #51dbbd19
 def find_orders(self, reference: Any) -> np.ndarray:
     "For each draw the state that plays the part of each reference state, `(chain, draw, S)`."
     arrays, target = as_reference(self, reference)
@@ -1005,6 +1008,24 @@ def to_arviz(
     data["posterior"].attrs["hmmop_nb"] = json.dumps(self.info)
     return data
 
+# %% ../../nbs/engine/posterior.ipynb #f3fa903c
+def summarise_entries(
+    self: "Derived",
+    prob: float = .9, # Probability of the credible band
+) -> Summary: # A dict of columns that prints itself
+    "Mean, spread, credible band, R-hat and effective sample sizes of every entry."
+    low, high = (x.ravel() for x in self.interval(prob))
+    x = self.values.reshape(*self.values.shape[:2], -1).astype(float)
+    (rhat, bulk, tail), remark = diagnose(x)
+    places = [", ".join(words) for words in product(*self.axes)]
+    names = [f"{self.name}[{place}]" if place else self.name for place in places]
+    note = np.where(is_still(x), "constant", np.where(rhat > 1.01, "R-hat > 1.01", ""))
+    columns = dict(name=np.array(names, object), mean=self.mean.ravel(), sd=self.sd.ravel(),
+                   low=low, high=high, rhat=rhat, ess_bulk=bulk, ess_tail=tail,
+                   note=note.astype(object))
+    if x.shape[:2] == (1, 1): return Summary(columns, "a point estimate: there are no bands")
+    return Summary(columns, headline(columns, remark))
+
 # %% ../../nbs/engine/posterior.ipynb #8bc6e50d
 @dataclass(frozen=True, eq=False)
 class Derived:
@@ -1031,23 +1052,7 @@ class Derived:
         prob = check_prob(prob)
         return over_draws(np.quantile, self.values, [(1 - prob) / 2, (1 + prob) / 2])
 
-    def summary(
-        self,
-        prob: float = .9, # Probability of the credible band
-    ) -> Summary: # A dict of columns that prints itself
-        "Mean, spread, credible band, R-hat and effective sample sizes of every entry."
-        low, high = (x.ravel() for x in self.interval(prob))
-        x = self.values.reshape(*self.values.shape[:2], -1).astype(float)
-        (rhat, bulk, tail), remark = diagnose(x)
-        places = [", ".join(words) for words in product(*self.axes)]
-        names = [f"{self.name}[{place}]" if place else self.name for place in places]
-        note = np.where(is_still(x), "constant", np.where(rhat > 1.01, "R-hat > 1.01", ""))
-        columns = dict(name=np.array(names, object), mean=self.mean.ravel(), sd=self.sd.ravel(),
-                       low=low, high=high, rhat=rhat, ess_bulk=bulk, ess_tail=tail,
-                       note=note.astype(object))
-        if x.shape[:2] == (1, 1): return Summary(columns, "a point estimate: there are no bands")
-        return Summary(columns, headline(columns, remark))
-
+    summary = summarise_entries
     def __repr__(self) -> str: return repr(self.summary())
 
     def _repr_html_(self) -> str: return self.summary()._repr_html_()

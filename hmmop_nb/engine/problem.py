@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from hmmop_nb.engine.knowledge import (
     FREE_LIST, Groups, LengthLaw, Marks, Places, as_groups, as_marks, as_table, as_weights,
     is_gone, settle_law, settle_places
 )
+from .parallel import cached_property
 from .scale import SIZE, Blocks, Load, in_blocks, is_far
 from .vectors import family_for, rebind
 from ..model import HMMOP, Sequences, as_sequences
