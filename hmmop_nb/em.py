@@ -23,8 +23,10 @@ from hmmop_nb.engine.emissions import (
 )
 from .engine.lattice import as_walk, expected_matches, explain_impossible, scaled_densities
 from .engine.messages import smooth
+from .engine.parallel import in_shares
 from .engine.posterior import Posterior
 from .engine.parts import blocks_of_parts
+from .engine.passes import name_of_pass, open_passes
 from hmmop_nb.engine.problem import (
     Counts, Prior, Problem, Theta, first_theta, known_steps, log_prior, pose
 )
@@ -201,14 +203,21 @@ def lattice_part(problem, theta, walk, first, last):
     return Part((*found.counts[:4], emitted), found.log_likelihood + np.diff(begins))
 
 # %% ../nbs/06_em.ipynb #a4a86b1e
+def part_share(share, shares, part, problem, theta, chain, blocks, found):
+    "Every `shares`-th block."
+    for i in range(share, len(blocks), shares):
+        found[i] = part(problem, theta, chain, *blocks[i])
+
 def add_parts(part, problem, theta, chain):
     "Sums over all blocks, in their order, and the log-likelihood of all data."
-    sums, logs = None, []
-    for first, last in blocks_of(problem.sequences.offsets, BLOCK):
-        new = part(problem, theta, chain, first, last)
+    blocks, sums = blocks_of(problem.sequences.offsets, BLOCK), None
+    found: list = [None] * len(blocks)
+    light = BLOCK * theta.T.size < 10**7 and part is observed_part # else threads share a block
+    in_shares(part_share, part, problem, theta, chain, blocks, found,
+              most=len(blocks) if light else 1)
+    for new in found:
         sums = new.sums if sums is None else tuple(x + y for x, y in zip(sums, new.sums))
-        logs.append(new.log_likelihood)
-    logs = np.concatenate(logs)
+    logs = np.concatenate([new.log_likelihood for new in found])
     explain_impossible(problem, theta, logs)
     return sums, float(logs.sum())
 
@@ -264,7 +273,16 @@ def sums_seen(problem, theta):
 
 def expectations(problem: Problem, theta: Theta) -> Pass:
     "The expectation step: sums over the data, then what lies behind them."
-    (*sums, emitted), log_likelihood = sums_of(problem, theta)
+    passes, found = problem.passes, None
+    if passes is not None: found = passes.find(name_of_pass(problem, theta))
+    if found is None:
+        found = sums_of(problem, theta)
+        if passes is not None: passes.add(name_of_pass(problem, theta), *found)
+    return as_pass(problem, theta, *found)
+
+def as_pass(problem: Problem, theta: Theta, sums: tuple, log_likelihood: float) -> Pass:
+    "What sums over the data tell at a point."
+    *sums, emitted = sums
     emitted = family_sums(problem.family, emitted)
     if not is_plain(problem) or problem.n_steps is not None:
         return Pass(Counts(*sums, emitted), log_likelihood, None)
@@ -585,7 +603,7 @@ def climb(
     point: dict, # Arrays to start from, by name
     tol: float, # Stop when the gain that is left is below this
     max_iter: int, # Look at most about this often
-    show: Callable | None = None, # Called with the value after every step
+    show: Callable | None = None, # Called with the value, and about what is left, after every step
 ) -> Climb:
     "Climb with quasi-Newton steps, guarded by EM, until little is left to gain."
     at = stand_at(look, {name: unfold(name, p) for name, p in point.items()})
@@ -594,9 +612,9 @@ def climb(
     while True:
         at = there
         trace.append(at.view.value)
-        if show is not None: show(at.view.value)
         if metric is None or age >= REFRESH: metric, age = at.view.metric(), 0
         left = .5 * at.g @ ascent(pairs, metric, at.g)
+        if show is not None: show(at.view.value, left)
         quiet = quiet + 1 if left < tol / 50 else 0
         idle = idle + 1 if trace[-1] - trace[-2] <= 1e-14 * abs(trace[-1]) else 0
         if quiet == 2 or idle == 5:
@@ -718,9 +736,10 @@ def plain_climb(problem, theta, tol, max_iter, show=None):
             raise RuntimeError(f"the value fell from {trace[-1]!r} to {value!r} in an EM step: "
                                f"maximise of the family {problem.family.name!r} does not maximise")
         trace.append(value)
-        if show is not None: show(value)
         rate = np.clip(gain / before, 0., .999) if before > 0 else 0.
-        if gain * max(1., rate / (1 - rate)) < tol: return Climb(theta, value, trace, True, steps)
+        left = gain * max(1., rate / (1 - rate))
+        if show is not None: show(value, left)
+        if left < tol: return Climb(theta, value, trace, True, steps)
     return Climb(theta, value, trace, False, len(trace))
 
 # %% ../nbs/06_em.ipynb #db7e7131
@@ -958,15 +977,21 @@ def progress_bar(on):
 
 def climb_all(problem, starts, tol, max_iter, progress):
     "Climb from every start."
+    if problem.whole is not None: problem.whole.bar = progress # of the blocks of a pass
     with progress_bar(progress) as bar:
-        def show(value):
+        def show(value, left):
             if bar is None: return
             bar.update(1)
-            bar.set_postfix_str(f"log density {value:.4f}")
+            bar.set_postfix_str(f"log density {value:.4f}, about {max(left, 0.):.1g} to gain; "
+                                f"stops below {tol:.1g}")
         rough = [rough_climb(problem, begin, max_iter, show) for begin in starts]
         return [climb_data(problem, begin, tol, max_iter, show) for begin in rough]
 
 # %% ../nbs/06_em.ipynb #dd0d4ef8
+NO_CHECKPOINT = ("checkpoint: climbs with learned omission keep none; leave it out, or use a "
+                 "sampler, which does")
+
+# %% ../nbs/06_em.ipynb #15b8a063
 def fit_em(
     sequences: Data, # `Sequences`, a list of arrays, `(X, lengths)`, or files: see `in_blocks`
     *,
@@ -995,10 +1020,12 @@ def fit_em(
     value: Any = None, # Files and tables: column or columns of observations
     missing: str | None = None, # `"value"`: `nan` or `None` is a visit whose value is not known
     client: Any = None, # A `dask.distributed.Client` that does the passes; `None`: here
+    checkpoint: Any = None, # File to keep passes in and to go on from; `None` keeps none
 ) -> Posterior: # One chain with one draw
     "Maximum likelihood, or the highest point of the posterior, by exact EM."
     sequences = open_data(sequences, sequence, order, value, missing, client)
     if omission is not None:
+        if checkpoint is not None: raise ValueError(NO_CHECKPOINT)
         from hmmop_nb.omission import fit_em_omission # a later page, on how visits are lost
         return fit_em_omission(
             sequences, omission, psi=psi, errors=errors, restarts=restarts, tol=tol,
@@ -1020,9 +1047,12 @@ def fit_em(
     if errors: check_slopes(asked.family)
     centre = centre_of(asked)
     problem = near_zero(asked, centre)
-    tried: list[dict] = []
-    starts = choose_starts(problem, restarts, as_key(seed), tried)
-    climbs = climb_all(problem, starts, tol, max_iter, progress)
+    passes, key = open_passes(checkpoint, problem, seed)
+    problem, tried = replace(problem, passes=passes), []
+    try:
+        starts = choose_starts(problem, restarts, key, tried)
+        climbs = climb_all(problem, starts, tol, max_iter, progress)
+    finally: passes is None or passes.save()
     best = climbs[int(np.argmax([climb.value for climb in climbs]))]
     said, theta = unfinished(best, max_iter), best.point
     warn_user(said)
@@ -1030,6 +1060,7 @@ def fit_em(
                                                      rehearsal=tried)
     info["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None
     if said: info["warnings"] = said
+    if passes is not None: info["checkpoint"] = passes.about()
     if isinstance(sequences, Blocks) and sequences.contents.words is not None:
         info["labels"] = list(sequences.contents.words)
     model = HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), theta.psi)

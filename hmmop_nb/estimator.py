@@ -151,9 +151,14 @@ def fit(
         for name in ("draws", "warmup", "chains"): own.pop(name)
     if own.pop("random_state") is not None: own["seed"] = as_seed(self.random_state)
     self.columns_ = dict(sequence=sequence, order=order, value=value)
-    self.posterior_ = front_door(as_data(X, lengths), **told, **own, **self.columns_, **options)
-    self.labels_ = self.posterior_.info.get("labels")
+    found = front_door(as_data(X, lengths), **told, **own, **self.columns_, **options)
     self.n_features_in_ = width_of(X)
+    self._online = None # what a stream has taught is forgotten
+    return keep_model(self, found)
+
+def keep_model(self, posterior: Posterior) -> "GapHMM": # The estimator itself
+    "Keep what was learned."
+    self.posterior_, self.labels_ = posterior, posterior.info.get("labels")
     known = self.posterior_.family == "custom" and not isinstance(self.emission, str)
     self.model_ = self.posterior_.model(self.emission if known else None)
     self.transmat_ = self.model_.T
@@ -164,6 +169,40 @@ def fit(
     for name in ("means", "scales", "probs", "rates"):
         if hasattr(self.emission_, name): setattr(self, name + "_", getattr(self.emission_, name))
     return self
+
+# %% ../nbs/reference/estimator.ipynb #b31fb611
+def partial_fit(
+    self,
+    X: Data, # A batch of whole sequences: all observations, or a list of sequences
+    lengths: "Numbers | None" = None, # Length of each sequence in `X`; scikit-learn's y is ignored
+    *,
+    n_steps: Any = None, # Latent length of each sequence; of all batches, or of none
+    step: float = .6, # Exponent of the step sizes, above 0.5 and at most 1
+    memory: float | None = None, # Sequences after which weights have fallen to 1/e; `None`: never
+) -> "GapHMM": # The estimator itself
+    "Learn from a batch of a stream; returns the estimator."
+    from hmmop_nb.engine.online import OnlineEM
+    if is_table(X):
+        raise ValueError("X: partial_fit takes arrays and lists of sequences; read tables first, "
+                         "read_sequences(table)[0]")
+    refuse_idle("em", n_steps=n_steps)
+    if isinstance(self.method, str) and self.method not in ("em", "auto"):
+        raise ValueError(f'method: is {self.method!r}, but a stream is learned by "em"')
+    data = as_data(X, lengths)
+    if getattr(self, "_online", None) is None:
+        seed = self.seed if self.random_state is None else as_seed(self.random_state)
+        kind = "gaussian" if isinstance(self.emission, str) and self.emission == "auto" else None
+        self._online = OnlineEM(
+            self.n_states, psi=self.psi, emission=kind or self.emission, start=self.start,
+            prior=Prior() if self.prior is None else self.prior, init=self.init, seed=seed,
+            step=step, memory=memory)
+        self.columns_ = dict(sequence=None, order=None, value=None)
+        self.n_features_in_ = width_of(X)
+    elif width_of(X) != self.n_features_in_:
+        raise ValueError(f"X: has {width_of(X)} features, but GapHMM is expecting "
+                         f"{self.n_features_in_} features as input")
+    self._online.learn(data, n_steps)
+    return keep_model(self, self._online.posterior())
 
 # %% ../nbs/reference/estimator.ipynb #c4d892c9
 class NotFitted(ValueError, AttributeError):
@@ -395,6 +434,7 @@ class GapHMM(Fitted):
     get_params = get_params
     set_params = set_params
     fit = fit
+    partial_fit = partial_fit
     predict = predict
     predict_proba = predict_proba
     fit_predict = fit_predict

@@ -176,14 +176,10 @@ def check_options(name: str, options: Iterable[str]) -> None:
                          f'method="{name}" has {sorted(own) or "none of its own"}')
 
 def for_sampling(method: Method, **sampling: Any) -> dict[str, Any]:
-    "Keywords of sampling, if the method samples."
+    "Keywords of sampling, if the method samples; else the checkpoint alone."
     for key, least in dict(draws=1, warmup=0, chains=1, thin=1).items():
         whole(sampling[key], key, least)
-    if method.samples: return sampling
-    if sampling["checkpoint"] is not None:
-        raise ValueError(f'checkpoint: method="{method.name}" keeps none; leave it out, or '
-                         "sample with another method")
-    return {}
+    return sampling if method.samples else {"checkpoint": sampling["checkpoint"]}
 
 # %% ../nbs/10_fit.ipynb #b4e3d1eb
 def is_whole(x: Any) -> bool:
@@ -514,7 +510,7 @@ def choose_on_blocks(
         value = models[S].info["log_likelihood"]
         rows.append(dict(name=[count_of(S, "state")], parameters=[k], log_likelihood=[value],
                          BIC=[k * np.log(data.n_observations) - 2 * value]))
-    return as_state_choice(rows, models, by)
+    return as_state_choice(rows, models, by, {})
 
 # %% ../nbs/10_fit.ipynb #d5c8b977
 def as_state_choice(

@@ -1209,7 +1209,7 @@ def climb_from(problem: Problem, law: Any, starts: list, effort: tuple, progress
     "The best of several climbs: the point, and the climb."
     parts, (tol, max_iter) = parts_for(problem, law), effort
     with em.progress_bar(switch(progress, "progress")) as bar:
-        def show(value):
+        def show(value, left=0.):
             if bar is not None: bar.update(1)
         climbs = [em_omission(problem, law, parts, (begin, law.first_numbers(problem)), tol,
                               max_iter, show) for begin in starts]

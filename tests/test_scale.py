@@ -165,6 +165,127 @@ def test_states_that_are_seen_are_counted_once(monkeypatch):
     np.testing.assert_allclose(best.T[0, 0], n / n.sum(1, keepdims=True), atol=1e-4)
 
 
+FAMILIES = dict(
+    gaussian=LISTS.values, student_t=LISTS.values, vector=np.c_[LISTS.values, LISTS.values**2],
+    poisson=np.clip(LISTS.values.round(), 0, 3).astype(int), categorical=np.clip(LISTS.values.round(), 0, 3).astype(int),
+    negative_binomial=np.clip(LISTS.values.round(), 0, 3).astype(int),
+)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_all_families_give_the_bytes_that_memory_gives(tmp_path, name):
+    "Files that are cut in other places than blocks, against the same blocks in memory."
+    values = FAMILIES[name]
+    names = np.repeat(np.arange(len(LISTS)), LISTS.lengths)
+    wide = values.reshape(len(values), -1)
+    columns = [f"x{k}" for k in range(wide.shape[1])]
+    table = pa.table(dict(who=names) | {column: wide[:, k] for k, column in enumerate(columns)})
+    for i, (a, z) in enumerate(((0, 1000), (1000, len(names)))):
+        pq.write_table(table.slice(a, z - a), tmp_path / f"{i}.parquet", row_group_size=333)
+    far = in_blocks(tmp_path, sequence="who", value=columns if len(columns) > 1 else columns[0], size=SIZE)
+    near = in_blocks(hm.Sequences(values, LISTS.offsets), size=SIZE)
+    how = dict(psi=.4, n_states=3, emission="gaussian" if name == "vector" else name, seed=1, max_iter=4, init="random")
+    assert digest(hm.fit_em(far, **how)) == digest(hm.fit_em(near, **how))
+    short = dict(draws=4, warmup=4, chains=1, seed=1, progress=False, n_states=3, emission=how["emission"])
+    assert digest(hm.fit_gaps(far, .4, **short)) == digest(hm.fit_gaps(near, .4, **short))
+
+
+@pytest.mark.parametrize("told", [
+    dict(n_steps="steps"), dict(n_steps="steps", positions="at"), dict(positions="at", psi=.4), dict(psi=.4, labels="label"),
+    dict(psi=.4, weights="count"), dict(n_steps="some"), dict(psi=.4, n_steps="some", labels="label", weights="count"),
+], ids=lambda told: "+".join(told))
+def test_what_is_known_may_be_columns_of_files(tmp_path, told):
+    "EM on files with columns of what is known, against the same lists and what is known of them in memory."
+    n, rng = len(LISTS), np.random.default_rng(3)
+    own = np.repeat(np.arange(n), LISTS.lengths)
+    x = np.concatenate([MADE.states[i][MADE.positions[i]] for i in range(n)])
+    label = np.where(rng.random(len(x)) < .2, x, np.nan)
+    some, count = np.where(rng.random(n) < .5, 40., np.nan), rng.integers(0, 4, n).astype(float)
+    table = pa.table(dict(who=own, x=LISTS.values, steps=np.full(len(own), 40), some=pa.array(some[own], from_pandas=True),
+                          at=MADE.positions.values, label=pa.array(label, from_pandas=True), count=count[own]))
+    for i, (a, z) in enumerate(((0, 700), (700, len(own)))):
+        pq.write_table(table.slice(a, z - a), tmp_path / f"{i}.parquet", row_group_size=130)
+    labels = [np.where(np.isnan(part), -1, part).astype(int) for part in hm.Sequences(label, LISTS.offsets, missing=True)]
+    held = dict(steps=40, some=some, at=MADE.positions, label=labels, count=count)
+    how = dict(n_states=4, init=MODEL, max_iter=4, seed=1)
+    in_files = hm.fit_em(in_blocks(tmp_path, sequence="who", value="x", size=SIZE), **how, **told)
+    here = {name: held[x] if isinstance(x, str) else x for name, x in told.items()}
+    assert digest(in_files) == digest(hm.fit_em(memory(), **how, **here))
+    if "psi" not in told: return # without blocks the climb would begin elsewhere: not from a sample
+    plain = hm.fit_em(LISTS, **how, **here)
+    np.testing.assert_allclose(in_files.T, plain.T, atol=1e-7)
+    np.testing.assert_allclose(in_files.log_density, plain.log_density, rtol=1e-9)
+
+
+def test_the_number_of_states_is_chosen_in_blocks():
+    far, near = (hm.choose_n_states(data, (2, 3), psi=.4, emission="gaussian", seed=1, restarts=0) for data in (memory(), LISTS))
+    assert far.best == near.best
+    np.testing.assert_allclose(far["BIC"], near["BIC"], rtol=1e-4)
+
+
+EM_RUN = """
+import sys, time, hmmop_nb as hm
+from hmmop_nb.engine import passes
+from hmmop_nb.engine.scale import in_blocks
+add = passes.Passes.add
+def slow(self, *pass_):
+    found = add(self, *pass_)
+    self.save() # a checkpoint after every pass
+    print(self.made, flush=True)
+    time.sleep(.2)
+    return found
+passes.Passes.add = slow
+data = in_blocks({files!r}, sequence="who", order="day", value="x", size={size})
+hm.fit_em(data, psi=.4, n_states=4, seed=3, restarts=1, checkpoint={path!r})
+"""
+
+
+def test_a_killed_climb_goes_on_from_its_checkpoint(files, tmp_path):
+    "EM whose process dies by SIGKILL; the same call again makes the passes that are missing, and ends at the same bytes."
+    path = tmp_path / "em.npz"
+    run = subprocess.Popen([sys.executable, "-c", EM_RUN.format(files=files, size=SIZE, path=str(path))], stdout=subprocess.PIPE, text=True)
+    try:
+        for line in run.stdout:
+            if int(line) >= 6: break
+        assert run.poll() is None, "the climb ended before it was killed"
+    finally: run.send_signal(signal.SIGKILL); run.wait()
+    how = dict(psi=.4, n_states=4, seed=3, restarts=1)
+    data = in_blocks(files, **COLUMNS, size=SIZE)
+    plain, again = hm.fit_em(data, **how), hm.fit_em(data, **how, checkpoint=path)
+    assert digest(again) == digest(plain) and again.info["starts"] == plain.info["starts"]
+    assert again.info["checkpoint"]["answered"] >= 5, "what was kept was used"
+    more = hm.fit_em(data, **how, checkpoint=path)
+    assert more.info["checkpoint"]["made"] == 0 and digest(more) == digest(plain)
+    with pytest.raises(ValueError, match="belongs to another run"): hm.fit_em(memory(), **how, checkpoint=path)
+
+
+def test_a_pass_says_how_many_blocks_are_left(files, capsys):
+    hm.fit_em(in_blocks(files, **COLUMNS, size=SIZE), **QUICK, progress=True)
+    said = capsys.readouterr().err
+    blocks = len(in_blocks(files, **COLUMNS, size=SIZE))
+    assert f"/{blocks} [" in said, "blocks of a pass"
+    assert "to gain; stops below 0.0001" in said, "what is left of the climb"
+
+
+@pytest.mark.parametrize("row, column, value, said", [
+    (1700, "x", np.nan, r"part-1.parquet', row 1000: column 'x' is missing"),
+    (1700, "x", np.inf, r"part-1.parquet', row 1000: column 'x' is infinite"),
+    (1700, "day", np.nan, r"part-1.parquet', row 1000: column 'day' is missing"),
+    (1700, "who", 3., r"part-1.parquet', row 1000: sequence 3.* begins again; it stood at .*part-0.parquet', row"),
+    (1700, "steps", 41., r"row 1000: is 41 after 40 in the same sequence"),
+])
+def test_a_bad_row_is_named(tmp_path, row, column, value, said):
+    names = np.repeat(np.arange(len(LISTS)), LISTS.lengths)
+    assert names[row] == names[row - 1], "the row is inside of a sequence"
+    table = dict(who=names * 1., day=np.concatenate([np.arange(n) for n in LISTS.lengths]) * 1., x=LISTS.values.copy(),
+                 steps=np.full(len(names), 40.))
+    table[column][row] = value
+    for i, (a, z) in enumerate(((0, 700), (700, len(names)))):
+        pq.write_table(pa.table({k: x[a:z] for k, x in table.items()}), tmp_path / f"part-{i}.parquet", row_group_size=130)
+    with pytest.raises(ValueError, match=said):
+        hm.fit_em(in_blocks(tmp_path, **COLUMNS, size=SIZE), n_states=4, init=MODEL, n_steps="steps", max_iter=2)
+
+
 def test_a_killed_run_goes_on_from_its_checkpoint(files, tmp_path):
     "The client dies by SIGKILL; the same call again gives the draws of a run that nobody killed."
     code = textwrap.dedent(f"""

@@ -246,7 +246,7 @@ def to_send(self: Any) -> Any: # A `Problem`
 
 def sample_of(self: Any) -> Any: # A `Problem`
     "The problem of the sample alone."
-    return self if self.whole is None else replace(self, whole=None, tally=None)
+    return self if self.whole is None else replace(self, whole=None, tally=None, passes=None)
 
 # %% ../../nbs/engine/problem.ipynb #a4f6973b
 @dataclass(frozen=True, eq=False)
@@ -269,6 +269,7 @@ class Problem:
     whole: Blocks | None = None # All data in blocks, if `sequences` is but a sample of them
     tally: Tally | None = None # What all data come to, if their states are seen as they are
     first: int = 0 # Number of the first sequence, if this is a block of larger data
+    passes: Any = None # What passes over the data found before, if that is kept
 
     @cached_property
     def places(self) -> Places:

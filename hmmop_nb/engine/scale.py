@@ -536,6 +536,7 @@ class Blocks:
     names: Any = None # Names of the states, for labels
     tables: list = field(default_factory=list) # Partitions, as futures or at hand, by number
     kept: dict = field(default_factory=dict) # What was sent to the cluster
+    bar: bool = False # Whether a bar shows how many blocks of a pass are left
 
     def __post_init__(self):
         self.bounds = np.r_[0, np.cumsum([piece.n_rows for piece in self.pieces])]
@@ -580,10 +581,17 @@ class Blocks:
 
     def each(self, function: Callable, problem: Any, *args: Any, named: bool = False) -> Iterator:
         "What a function finds in each block, in the order of the blocks."
-        if self.client is not None: yield from self.each_far(function, problem, args, named)
-        else:
-            for i in range(len(self)):
-                yield run_block(self.here(self.block(i, named)), problem, function, args)
+        if self.client is None: found = self.each_here(function, problem, args, named)
+        else: found = self.each_far(function, problem, args, named)
+        if self.bar:
+            from tqdm.auto import tqdm
+            found = tqdm(found, "pass", len(self), leave=False, unit="block")
+        yield from found
+
+    def each_here(self, function: Callable, problem: Any, args: tuple, named: bool) -> Iterator:
+        "The same in this process."
+        for i in range(len(self)):
+            yield run_block(self.here(self.block(i, named)), problem, function, args)
 
     def each_far(self, function: Callable, problem: Any, args: tuple, named: bool) -> Iterator:
         "The same on a cluster."
