@@ -173,3 +173,11 @@ def test_stamps_of_every_other_observation_do_not_stop_the_moves():
     fitted = hm.fit(data.sequences, positions=stamps, psi=.5, emission=model.emission, draws=50, warmup=50,
                     chains=2, seed=1, progress=False)
     assert fitted.stats["corrected"].mean() > .6
+
+
+def test_psi_by_sequence_in_inference_is_one_model_for_each():
+    quality = np.array([[.3], [.6]]) * np.ones(4)
+    both = hm.log_likelihood(MODEL, DATA.sequences[:2], 20, psi=quality)
+    for i in range(2):
+        model = hm.HMMOP(MODEL.T, MODEL.start, MODEL.emission, quality[i])
+        assert both[i] == pytest.approx(hm.log_likelihood(model, DATA.sequences[i:i + 1], 20)[0], abs=1e-9)
