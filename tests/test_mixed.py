@@ -193,3 +193,11 @@ def test_a_law_of_lengths_goes_together_with_all_else(word, method):
 def test_a_stamp_beyond_the_longest_length_of_the_law_is_named():
     with pytest.raises(ValueError, match="sequence 0 has position 30, but its steps are 0 to 24"):
         hm.fit([[0., 1., 2.]], 3, n_steps="each", positions=[[NAN, NAN, 30]], psi=.5, prior=LAW, progress=False)
+
+
+def test_psi_by_sequence_in_inference_is_one_model_for_each():
+    quality = np.array([[.3], [.6]]) * np.ones(4)
+    both = hm.log_likelihood(MODEL, DATA.sequences[:2], 20, psi=quality)
+    for i in range(2):
+        model = hm.HMMOP(MODEL.T, MODEL.start, MODEL.emission, quality[i])
+        assert both[i] == pytest.approx(hm.log_likelihood(model, DATA.sequences[i:i + 1], 20)[0], abs=1e-9)
