@@ -25,6 +25,7 @@ from .engine.lattice import as_walk, expected_matches, explain_impossible, scale
 from .engine.messages import smooth
 from .engine.parallel import in_shares
 from .engine.posterior import Posterior
+from .engine.mixed import expect_lengths
 from .engine.parts import blocks_of_parts
 from .engine.passes import name_of_pass, open_passes
 from hmmop_nb.engine.problem import (
@@ -243,14 +244,26 @@ def sums_parts(problem, theta):
         log_likelihood += float(weights @ found.log_likelihood)
     return sums, log_likelihood
 
+def sums_law(problem, theta):
+    "Sums of a pass over lists whose lengths have a law: those of each length by its share."
+    found, log_likelihood = expect_lengths(problem, theta)
+    family, sums = problem.family, None
+    for part, own in found:
+        gamma = own.marginals * np.repeat(part.weights, np.diff(part.offsets))[:, None]
+        new = (*own.counts[:4], expected_emission(family, theta.emission, gamma, part.rows))
+        sums = new if sums is None else tuple(x + y for x, y in zip(sums, new))
+    return sums, log_likelihood
+
 def is_plain(problem):
     "Whether all lists are known alike: nothing, or their lengths, and each counts once."
-    more = problem.told, problem.positions, problem.marks, problem.groups, problem.weights
+    more = (problem.told, problem.positions, problem.marks, problem.groups, problem.weights,
+            problem.law)
     return all(x is None for x in more)
 
 def sums_of(problem, theta):
     "Sums of a pass over all data, and their log-likelihood; block by block if they are larger."
-    if not is_plain(problem): kind = sums_parts
+    if problem.law is not None: kind = sums_law
+    elif not is_plain(problem): kind = sums_parts
     else: kind = sums_observed if problem.n_steps is None else sums_lattice
     if problem.whole is None: return kind(problem, theta)
     if problem.tally is not None: return sums_seen(problem, theta)
@@ -691,7 +704,7 @@ def data_metric(problem, theta, parts, slopes, found):
     seen, counts = found.seen, found.counts
     if seen is None and len(theta.T) <= MOST_IN_METRIC and (theta.psi < 1).all():
         free = replace(problem, n_steps=None, positions=None, told=None, marks=None, groups=None,
-                       weights=None)
+                       weights=None, law=None)
         try: seen = expectations(free, theta).seen
         except ValueError: pass # a label makes possible what is impossible without it: no guess
     if problem.one_psi: # one number, however often it stands there
@@ -748,7 +761,7 @@ SHARE = .01 # of flat probability in a start, since EM cannot leave zero
 def as_naive(problem):
     "The same problem as if nothing were omitted."
     return replace(problem, psi=np.zeros(problem.n_states), start=None, n_steps=None,
-                   positions=None, told=None, groups=None, one_psi=False,
+                   positions=None, told=None, groups=None, one_psi=False, law=None,
                    prior=replace(problem.prior, T=1., start=1., impossible=None))
 
 def analytic_start(problem, theta):
@@ -760,7 +773,8 @@ def analytic_start(problem, theta):
 
 def without_length(problem, theta):
     "The problem with the length forgotten, and `psi` as it is at a point."
-    return replace(problem, n_steps=None, positions=None, told=None, psi=theta.psi, one_psi=False)
+    return replace(problem, n_steps=None, positions=None, told=None, psi=theta.psi, one_psi=False,
+                   law=None)
 
 def rough_climb(problem, theta, max_iter, show=None):
     "With the length known, a cheaper climb without it; else nothing."
@@ -897,10 +911,8 @@ def settle(problem: Problem) -> Problem:
         if (problem.psi == 1).all():
             raise ValueError("psi: is 1 for every state, so that nothing could have been observed; "
                              "lower it")
-    if problem.law is not None:
-        raise ValueError('n_steps: "common" and "each" are drawn along with T; use a sampler '
-                         '(method="mixed"), or give lengths')
-    if not problem.one_psi or not problem.places.complete: return problem
+    if not problem.one_psi or not problem.places.complete or problem.law is not None:
+        return problem
     whole, (a, b) = problem.whole, problem.prior.psi
     each = [visits_of(problem)] if whole is None else list(whole.each(visits_of, problem))
     n_observed, n_steps = (sum(x) for x in zip(*each))
@@ -961,7 +973,7 @@ def unfinished(climb, max_iter):
 
 def about_climb(problem, best, climbs):
     "What there is to say about a fit, in plain values."
-    some = problem.n_steps is None or problem.whole is not None
+    some = problem.n_steps is None or problem.whole is not None or problem.law is not None
     steps = None if some else problem.n_steps.tolist()
     return describe(problem, method="em", converged=best.converged, iterations=best.steps,
                     log_likelihood=best.value - log_prior_at(problem, best.point),

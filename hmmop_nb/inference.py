@@ -25,7 +25,9 @@ from .engine.knowledge import as_marks, settle_places
 from hmmop_nb.engine.parts import (
     FreePart, PlacedPart, best_of_parts, best_paths, expect_parts, explain_one, make_parts
 )
-from .engine.problem import Prior, Problem, Theta, check_positions, is_partial
+from hmmop_nb.engine.problem import (
+    Prior, Problem, Theta, check_positions, is_partial, read_psi
+)
 from .engine.reading import open_data, read_for
 from .engine.scale import Blocks, Load, check_folder, in_blocks, is_far, write_block
 from .model import HMMOP, Sequences
@@ -83,6 +85,7 @@ def pose_model(
     earliest: "Data | None" = None, # The first step at which each may stand, likewise
     latest: "Data | None" = None, # The last one
     labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+    psi: Any = None, # Other omission probabilities than the model's: one row for each sequence
 ) -> tuple[Problem, Theta]: # Data with what is known, and the parameters
     "A known model and new data, checked."
     sequences = read_for(model, sequences)
@@ -98,16 +101,34 @@ def pose_model(
         n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)
     marks = None
     if labels is not None: marks = as_marks(labels, sequences, model.n_states, names)
-    problem = Problem(sequences, GivenEmission(model.emission, sequences), Prior(), model.psi,
+    here, groups = model.psi, None
+    if psi is not None: here, groups = read_psi(psi, len(sequences), model.n_states)
+    if np.isnan(here).any():
+        raise ValueError("psi: must be known here; give numbers from 0 to 1, or leave it out for "
+                         "those of the model")
+    problem = Problem(sequences, GivenEmission(model.emission, sequences), Prior(), here,
                       start=model.start, n_steps=n_steps, positions=positions, told=told,
-                      marks=marks)
-    return problem, Theta(model.T, model.start, model.psi, np.zeros(0))
+                      marks=marks, groups=groups)
+    return problem, Theta(model.T, model.start, here, np.zeros(0))
 
 def in_parts(
     problem: Problem, # From `pose_model`
 ) -> bool:
     "Whether what is known needs more than one of the plain roads."
-    return problem.told is not None or problem.marks is not None
+    more = problem.told, problem.marks, problem.groups
+    return any(x is not None for x in more)
+
+# %% ../nbs/07_inference.ipynb #5f3a9c21
+def psi_of(problem, theta, i):
+    "Omission probabilities of a sequence."
+    groups = problem.groups
+    return theta.psi if groups is None else groups.psi[groups.of[i]]
+
+def in_memory_only(sequences, client):
+    "Refuse omission probabilities by sequence for data in blocks."
+    if not is_far(sequences) and client is None: return
+    raise ValueError("psi: of data in blocks is that of the model; make a model with another psi, "
+                     "or read the sequences and pass them")
 
 # %% ../nbs/07_inference.ipynb #32f9c9cf
 def with_lengths(model, sequences, n_steps, who):
@@ -208,14 +229,17 @@ def log_likelihood(
     earliest: "Data | None" = None, # The first step at which each may stand, likewise
     latest: "Data | None" = None, # The last one
     labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+    psi: Any = None, # Omission probabilities of these data, `(n_sequences, S)` if they differ
     client: Any = None, # A `dask.distributed.Client` for data in blocks; `None`: here
 ) -> np.ndarray: # `(n_sequences,)`; `-inf` for a sequence that the model cannot produce
     "Log-likelihood of each sequence, hidden states and unknown gaps summed out."
+    if psi is not None: in_memory_only(sequences, client)
     if is_far(sequences) or client is not None:
         told = dict(n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
                     labels=labels)
         return np.concatenate(list(in_all_blocks(log_likelihood, model, sequences, client, told)))
-    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
+    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels,
+                                psi)
     if in_parts(problem) or problem.positions is not None:
         return expect_parts(problem, theta)[0]
     if problem.n_steps is not None: return lattice_sums(problem, theta).log_likelihood
@@ -246,7 +270,7 @@ def label_probabilities(
     if in_parts(problem):
         logs, gamma = expect_parts(problem, theta)
         bad = np.flatnonzero(~(logs > -np.inf))
-        if len(bad): explain_one(problem, theta, theta.psi, int(bad[0]))
+        if len(bad): explain_one(problem, theta, psi_of(problem, theta, bad[0]), int(bad[0]))
         return gamma / gamma.sum(1, keepdims=True)
     if problem.positions is not None:
         steps = placed_steps(problem, theta)
@@ -272,16 +296,19 @@ def posterior_marginals(
     earliest: "Data | None" = None, # The first step at which each may stand, likewise
     latest: "Data | None" = None, # The last one
     labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+    psi: Any = None, # Omission probabilities of these data, `(n_sequences, S)` if they differ
     client: Any = None, # A `dask.distributed.Client` for data in blocks; `None`: here
     to: Any = None, # Folder to write Parquet files to, one for each block
 ) -> list: # Arrays `(K, S)`, one for each sequence; or the files that were written
     "Posterior probability of each state behind each observation."
+    if psi is not None: in_memory_only(sequences, client)
     if is_far(sequences) or client is not None or to is not None:
         told = dict(n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
                     labels=labels)
         found = in_all_blocks(posterior_marginals, model, sequences, client, told, to)
         return list(found) if to is not None else sum(found, [])
-    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
+    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels,
+                                psi)
     return np.split(label_probabilities(problem, theta), problem.sequences.offsets[1:-1])
 
 # %% ../nbs/07_inference.ipynb #f93c2e63
@@ -342,10 +369,12 @@ def decode(
     earliest: "Data | None" = None, # The first step at which each may stand, likewise
     latest: "Data | None" = None, # The last one
     labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+    psi: Any = None, # Omission probabilities of these data, `(n_sequences, S)` if they differ
     client: Any = None, # A `dask.distributed.Client` for data in blocks; `None`: here
     to: Any = None, # Folder to write Parquet files to, one for each block
 ) -> Any: # `Sequences` of one label for each observation; or the files that were written
     "The state behind each observation."
+    if psi is not None: in_memory_only(sequences, client)
     if is_far(sequences) or client is not None or to is not None:
         told = dict(n_steps=n_steps, positions=positions, earliest=earliest, latest=latest,
                     labels=labels)
@@ -359,11 +388,12 @@ def decode(
         if n_steps is None:
             raise ValueError('n_steps: method="paper" needs the latent lengths; pass them, or use '
                              '"posterior" or "viterbi"')
-        if any(x is not None for x in (positions, earliest, latest, labels)):
-            raise ValueError('method: "paper" makes no use of positions, windows and labels; use '
-                             '"posterior" or "viterbi"')
+        if any(x is not None for x in (positions, earliest, latest, labels, psi)):
+            raise ValueError('method: "paper" makes no use of positions, windows, labels and '
+                             'psi; use "posterior" or "viterbi"')
         return paper_labels(model, sequences, n_steps).labels
-    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
+    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels,
+                                psi)
     if method == "viterbi": labels = best_labels(problem, theta)
     else: labels = label_probabilities(problem, theta).argmax(1)
     return Sequences(labels, problem.sequences.offsets)
@@ -378,12 +408,14 @@ def place(
     earliest: "Data | None" = None, # The first step at which each may stand, likewise
     latest: "Data | None" = None, # The last one
     labels: Any = None, # States that are known, one array per sequence; -1 where unknown
+    psi: Any = None, # Omission probabilities of these data, `(n_sequences, S)` if they differ
 ) -> Sequences: # Steps, counted from 0, increasing within a sequence
     "The steps at which the observations were made, most probable jointly with the states."
     if n_steps is None:
         raise ValueError("n_steps: places need the latent lengths; without them only labels can be "
                          "given (decode)")
-    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels)
+    problem, theta = pose_model(model, sequences, n_steps, positions, earliest, latest, labels,
+                                psi)
     if in_parts(problem):
         steps = best_of_parts(problem, theta)[1]
         if (steps < 0).any():

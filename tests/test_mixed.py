@@ -173,3 +173,31 @@ def test_stamps_of_every_other_observation_do_not_stop_the_moves():
     fitted = hm.fit(data.sequences, positions=stamps, psi=.5, emission=model.emission, draws=50, warmup=50,
                     chains=2, seed=1, progress=False)
     assert fitted.stats["corrected"].mean() > .6
+
+
+LAW = hm.Prior(n_steps={20: 2., 22: 1., 25: 1.})
+
+
+@pytest.mark.parametrize("word", ["each", "common"])
+@pytest.mark.parametrize("method", ["auto", "em"])
+def test_a_law_of_lengths_goes_together_with_all_else(word, method):
+    psi = np.where(np.arange(30)[:, None] % 2, .5, .4) * np.ones(4)
+    early = [np.where(np.isfinite(s), NAN, np.maximum(p - 1., 0)) for s, p in zip(STAMPS, DATA.positions)]
+    short = RUN | dict(draws=4, warmup=4, chains=1)
+    fitted = hm.fit(DATA.sequences, n_steps=word, positions=STAMPS, earliest=early, labels=LABELS, psi=psi,
+                    emission=MODEL.emission, prior=LAW, method=method, **{k: x for k, x in short.items() if k != "n_states"})
+    assert np.isfinite(fitted.T).all() and "length" in fitted.info["chosen"]
+    if method == "auto": assert set(np.unique(fitted.extra["n_steps"])) <= {20., 22., 25.} or word == "each"
+
+
+def test_a_stamp_beyond_the_longest_length_of_the_law_is_named():
+    with pytest.raises(ValueError, match="sequence 0 has position 30, but its steps are 0 to 24"):
+        hm.fit([[0., 1., 2.]], 3, n_steps="each", positions=[[NAN, NAN, 30]], psi=.5, prior=LAW, progress=False)
+
+
+def test_psi_by_sequence_in_inference_is_one_model_for_each():
+    quality = np.array([[.3], [.6]]) * np.ones(4)
+    both = hm.log_likelihood(MODEL, DATA.sequences[:2], 20, psi=quality)
+    for i in range(2):
+        model = hm.HMMOP(MODEL.T, MODEL.start, MODEL.emission, quality[i])
+        assert both[i] == pytest.approx(hm.log_likelihood(model, DATA.sequences[i:i + 1], 20)[0], abs=1e-9)

@@ -24,6 +24,13 @@ def one_thread():
     numba.set_num_threads(threads)
 
 
+def stamped():
+    "Whether the tables name their code; then they hold everything, made by one run."
+    codes = {r.get("code") for name in ("tests", "ranks", "mutants") for r in load(f"trust_{name}.csv")}
+    assert len(codes) == 1, f"rows of different code stand side by side: {codes}"
+    return codes != {None}
+
+
 @pytest.fixture(scope="module")
 def limit(): return .01 / sum(trust.SETTINGS[r["name"]].right for r in load("trust_tests.csv"))
 
@@ -33,13 +40,14 @@ def test_every_setting_was_tested_in_full():
     rng = np.random.default_rng(0)
     def found(name, test):
         return {r["quantity"] for r in rows if (r["name"], r["test"]) == (name, test)}
-    for name, setting in trust.SETTINGS.items():
+    studied = {name: s for name, s in trust.SETTINGS.items() if stamped() or name not in trust.LIVE}
+    for name, setting in studied.items():
         names = set(trust.quantities_at(setting, [trust.draw_point(setting, rng)], [0.]))
         assert {r["quantity"] for r in ranks if r["name"] == name} == names
         assert found(name, "calibration") == names
         assert found(name, "joint") == names | {k + "²" for k in names}
     quadrature = {r["name"] for r in rows if r["test"] == "quadrature"}
-    assert quadrature == {s.name for s in trust.kinds()}
+    assert quadrature == {s.name for s in trust.kinds()} & set(studied)
     assert all(len(r["ranks"]) == trust.SETTINGS[r["name"]].rounds for r in ranks)
 
 
@@ -57,13 +65,14 @@ def test_only_the_algorithm_as_printed_fails(limit):
     assert failed == wrong == {"Matching paper: psi"}
 
 
-def test_every_mutant_was_caught(limit):
+def test_every_mutant_was_caught_or_is_named_as_one_that_may_slip(limit):
     rows = load("trust_mutants.csv")
-    assert len(trust.ALL_MUTANTS) == 32 and len(trust.MUTANTS) >= 26
+    assert len(trust.MUTANTS) == 33 and len(trust.MAY_SLIP) < 8
     for name in trust.MUTANTS:
         mine = [r for r in rows if r["name"] == name]
+        if not mine and not stamped() and name in trust.MAY_SLIP: continue # older than the mutant
         assert {r["test"] for r in mine} == {"joint", "calibration", "quadrature"}
-        assert min(float(r["p"]) for r in mine) < limit, name
+        assert min(float(r["p"]) for r in mine) < limit or name in trust.MAY_SLIP, name
 
 
 @pytest.mark.parametrize("name", ["lost beginning", "keep for odds", "omitted weigh one"])
@@ -76,10 +85,10 @@ def test_a_mutant_is_caught_now(name, limit):
 
 
 @pytest.mark.parametrize("name", trust.LIVE_MUTANTS)
-def test_a_mutant_that_is_not_in_the_saved_study_is_caught_now(name):
+def test_a_mutant_that_may_slip_through_the_study_is_caught_now(name):
     "By a shorter run, and at a limit that fits so few comparisons."
-    mutant = trust.ALL_MUTANTS[name]
-    setting = trust.ALL[mutant.setting]
+    mutant = trust.MUTANTS[name]
+    setting = trust.SETTINGS[mutant.setting]
     with trust.infected(mutant):
         if name == "law ignored": found = trust.joint_test(setting, 300)
         else: found = trust.quadrature_test(setting, 1000)
@@ -89,24 +98,24 @@ def test_a_mutant_that_is_not_in_the_saved_study_is_caught_now(name):
 @pytest.mark.parametrize("name", trust.LIVE)
 def test_lists_of_all_kinds_pass_a_short_joint_test(name):
     "Some twenty comparisons; a right sampler fails one of them at this limit once in five hundred runs."
-    assert trust.worst(trust.joint_test(trust.ALL[name], 150))[1].p > 1e-4
+    assert trust.worst(trust.joint_test(trust.SETTINGS[name], 150))[1].p > 1e-4
 
 
-@pytest.mark.parametrize("name", trust.ALL_MUTANTS)
+@pytest.mark.parametrize("name", trust.MUTANTS)
 def test_a_mutant_leaves_no_trace(name):
     "Every mutant can be made from the present code; the package is whole again afterwards."
-    changed = trust.ALL_MUTANTS[name].make()
+    changed = trust.MUTANTS[name].make()
     before = {(home, key): getattr(home, key) for home, key in changed}
-    with trust.infected(trust.ALL_MUTANTS[name]):
+    with trust.infected(trust.MUTANTS[name]):
         assert all(getattr(home, key) is not old for (home, key), old in before.items())
     assert all(getattr(home, key) is old for (home, key), old in before.items())
 
 
-@pytest.mark.parametrize("name", trust.ALL_MUTANTS)
+@pytest.mark.parametrize("name", trust.MUTANTS)
 def test_a_mutant_infects_its_setting(name):
     "With the same random numbers the chain goes elsewhere; else the error sits in unused code."
-    mutant = trust.ALL_MUTANTS[name]
-    setting = trust.ALL[mutant.setting]
+    mutant = trust.MUTANTS[name]
+    setting = trust.SETTINGS[mutant.setting]
     healthy = trust.joint_chain(setting, trust.CHAIN)
     with trust.infected(mutant):
         try: sick = trust.joint_chain(setting, trust.CHAIN)
@@ -157,7 +166,7 @@ def test_every_mutant_of_the_omission_was_caught_or_is_named_as_one_that_slips()
         mine = [float(r["p"]) for r in rows if r["name"] == name]
         assert len(mine) == 2
         if min(mine) > loss_limit(): slipped.add(name)
-    assert slipped == set(trust.LOSS_SLIPS) and len(slipped) < len(trust.LOSS_MUTANTS) / 2
+    assert slipped <= set(trust.LOSS_SLIPS) and len(slipped) < len(trust.LOSS_MUTANTS) / 2
 
 
 @pytest.mark.parametrize("name", LOSS)

@@ -296,6 +296,7 @@ class LengthLaw(NamedTuple):
     common: bool # Whether all walks have the same length
     lengths: np.ndarray # Those that are possible, in order
     log_weights: np.ndarray # Logs of their weights
+    begin: np.ndarray # `(n_sequences,)`, lengths to begin with
 
 def as_table(table: Any) -> tuple[np.ndarray, np.ndarray]:
     "Lengths and their weights, checked: from a dict, or a pair of lists."
@@ -316,9 +317,11 @@ def settle_law(
     word: str, # `"common"` or `"each"`
     table: tuple | None, # Lengths and weights, from the prior
     sequences: Sequences, # Observations
-) -> tuple[LengthLaw, np.ndarray]: # The law, and lengths to begin with
+    least: np.ndarray | None = None, # `(n_sequences,)`, fewest steps, if more is known of places
+) -> LengthLaw:
     "A law of lengths that fits the lists."
     sizes = sequences.lengths
+    if least is not None: sizes = np.maximum(sizes, least)
     longest, common = int(sizes.max(initial=1)), word == "common"
     if table is None and not common:
         raise ValueError('n_steps: "each" needs the law of the lengths; give it as a table, '
@@ -328,13 +331,15 @@ def settle_law(
     short = sizes > lengths[-1]
     if short.any():
         i = int(np.argmax(short))
+        what = "observations" if sizes[i] == sequences.lengths[i] else "steps at least"
         raise ValueError(f"n_steps: the largest length of the table is {lengths[-1]}, but sequence "
-                         f"{i} has {sizes[i]} observations")
-    law = LengthLaw(common, lengths, np.log(weights))
+                         f"{i} has {sizes[i]} {what}")
     if not common:
         usual = np.maximum(sizes, np.median(lengths))
-        return law, lengths[np.searchsorted(lengths, usual)]
-    mean, spread = sizes.mean(), sizes.var()
+        begin = lengths[np.searchsorted(lengths, usual)]
+        return LengthLaw(common, lengths, np.log(weights), begin)
+    mean, spread = sequences.lengths.mean(), sequences.lengths.var()
     guess = mean / max(.05, 1 - min(spread / max(mean, 1e-9), .95)) # binomial: variance over mean
     possible = lengths[lengths >= longest]
-    return law, np.full(len(sizes), possible[np.argmin(np.abs(possible - guess))])
+    begin = np.full(len(sizes), possible[np.argmin(np.abs(possible - guess))])
+    return LengthLaw(common, lengths, np.log(weights), begin)

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -17,10 +18,11 @@ from .checks import Data, Numbers, Seed, as_array, check_visible, whole
 from .driver import run_chains
 from .hamiltonian import collapsed_update, from_log_rows, with_counts
 from .knowledge import FREE_LIST, as_weights
-from .parts import rows_of
+from .lattice import window_bands
+from .parts import Expected, WovenPart, explain_one, rows_of
 from .posterior import Posterior
-from .problem import Prior, Problem, known_steps, log_prior, pose
-from .random import Stream, sweep_rng, uniforms
+from .problem import Prior, Problem, Theta, known_steps, log_prior, pose
+from .random import Stream, own_key, sweep_rng, uniforms
 from hmmop_nb.engine.stretches import (
     count_stretches, plan_stretches, stretch_laws, stretch_log_likelihood
 )
@@ -31,8 +33,9 @@ from hmmop_nb.known_gaps import (
 from ..model import Sequences, as_sequences
 
 # %% auto #0
-__all__ = ['LENGTHS', 'MixedSampler', 'repeat_lists', 'pose_mixed', 'mixed_sampler', 'fit_mixed', 'codes_of', 'draw_each',
-           'LengthSampler']
+__all__ = ['LENGTHS', 'NEGLIGIBLE', 'MixedSampler', 'repeat_lists', 'pose_mixed', 'mixed_sampler', 'fit_mixed', 'codes_of',
+           'draw_each', 'Tied', 'after_anchors', 'with_lengths', 'LengthSampler', 'SharedPart', 'of_length', 'Lengths',
+           'weigh_lengths', 'expect_lengths']
 
 # %% ../../nbs/engine/mixed.ipynb #e609226d
 class MixedSampler(CollapsedSampler):
@@ -145,17 +148,20 @@ def codes_of(labels: np.ndarray, offsets: np.ndarray, S: int) -> np.ndarray:
     out[(offsets[1:] + np.arange(m))[some]] = S * S + S + labels[offsets[1:][some] - 1]
     return out
 
+# %% ../../nbs/engine/mixed.ipynb #ce28f77f
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw_each(codes, offsets, laws, empty, sizes, lengths, log_weights, key, sweep, out):
-    "Draw the length of each walk, given the kinds of its stretches and their laws."
+def draw_each(codes, begins, ends, laws, empty, base, lengths, log_weights, key, sweep, numbers,
+              out):
+    "Draw lengths of walks, given the kinds of the stretches after their last anchors."
     most = lengths[-1]
     a, b = np.zeros(most + 1), np.zeros(most + 1)
-    for i in range(len(sizes)):
-        top, K = most - sizes[i], sizes[i]
+    for i in range(len(base)):
+        K = base[i] # steps that are there in any case
+        top = most - K
         a[:] = 0.
         a[0] = 1.
-        if K == 0: a[:] = empty
-        for k in range(offsets[i] + i, offsets[i + 1] + i + 1 if K else offsets[i] + i):
+        if begins[i] == ends[i]: a[:] = empty
+        for k in range(begins[i], ends[i]):
             b[:] = 0.
             for x in range(top + 1):
                 if a[x] > 0:
@@ -165,7 +171,7 @@ def draw_each(codes, offsets, laws, empty, sizes, lengths, log_weights, key, swe
         total = 0.
         for n in range(len(lengths)):
             if lengths[n] >= K: total += a[lengths[n] - K] * np.exp(log_weights[n])
-        u, _ = uniforms(key, LENGTHS, sweep, i, 0)
+        u, _ = uniforms(key, LENGTHS, sweep, numbers[i], 0)
         u *= total
         for n in range(len(lengths)):
             if lengths[n] < K: continue
@@ -175,34 +181,77 @@ def draw_each(codes, offsets, laws, empty, sizes, lengths, log_weights, key, swe
             if u < 0: break
 
 # %% ../../nbs/engine/mixed.ipynb #463251bc
+class Tied(NamedTuple):
+    "Where the part of each list begins whose total depends on its length."
+    begins: np.ndarray # First stretch after the last anchor, among the codes of `codes_of`
+    ends: np.ndarray # Where the stretches of the list end
+    base: np.ndarray # Steps up to the anchor, and observations after it
+
+def after_anchors(
+    offsets: np.ndarray, # Where each list begins
+    anchors: np.ndarray, # Step of each observation if it is known or was drawn, else -1
+) -> Tied:
+    "The part of each list after its last anchor."
+    m, sizes = len(offsets) - 1, np.diff(offsets)
+    own, k = np.repeat(np.arange(m), sizes), np.arange(offsets[-1])
+    last = np.full(m, -1)
+    np.maximum.at(last, own[anchors >= 0], (k - offsets[own])[anchors >= 0])
+    step = np.full(m, -1)
+    some = last >= 0
+    step[some] = anchors[offsets[:-1][some] + last[some]]
+    begins, ends = offsets[:-1] + np.arange(m), offsets[1:] + np.arange(m) + (sizes > 0)
+    return Tied(np.minimum(begins + last + 1, ends), ends, step + 1 + sizes - last - 1)
+
+def with_lengths(
+    part: WovenPart, # Of which the lengths have a law; its windows end with the longest
+    n_steps: np.ndarray, # One for each of its lists
+) -> WovenPart:
+    "The same part with other lengths, and with windows that end with them."
+    new, lattice, (a, z) = copy(part), part.lattice, (part.offsets[:-1], part.offsets[1:])
+    new.n_steps, bands = n_steps.astype(float), None
+    if lattice.bands is not None:
+        sizes, places = np.diff(part.offsets), part.problem.places
+        left = np.repeat(z, sizes) - np.arange(part.offsets[-1]) # itself and those that follow
+        latest = np.minimum(places.latest[part.rows], np.repeat(n_steps, sizes) - left)
+        bands = window_bands(part.offsets, n_steps, places.earliest[part.rows], latest)
+    new.lattice = lattice._replace(n_steps=n_steps.astype(np.int64), bands=bands)
+    new.plan = plan_stretches(part.offsets, new.n_steps, part.positions)
+    return new
+
+# %% ../../nbs/engine/mixed.ipynb #64748c06
 class LengthSampler(MixedSampler):
     "The same with lengths that are drawn: one for all walks, or one each."
     keeps_labels = True
 
     def __init__(self, problem: Problem, leaps: int = 64):
         super().__init__(problem, leaps)
-        if problem.groups is not None:
-            raise ValueError("psi: by sequence does not go together with a law of the lengths")
         law = problem.law
         self.law = law._replace(log_weights=law.log_weights - law.log_weights.max())
+        self.parts = [with_lengths(part, law.begin[part.index]) for part in self.parts]
 
     def init(self, key: np.uint64) -> CollapsedState:
         "As before, with the lengths to begin with and the labels that belong to them."
-        state, begin = super().init(key), np.array(self.problem.n_steps)
-        return state._replace(n_steps=begin, log_density=state.log_density + self.log_law(begin))
+        own = own_key(key, Stream.LENGTHS) # that of the chain has drawn labels without anchors
+        return self.with_labels(super().init(key), self.law.begin, own, 0)
 
     def with_labels(
         self, state: CollapsedState, n_steps: np.ndarray, key: np.uint64, sweep: int
     ) -> CollapsedState:
-        "New labels, given lengths."
-        part, theta = self.parts[0].with_lengths(n_steps), state.theta
-        found = part.kernel(**part.asked(theta, key, sweep, True))
-        drawn = join_parts([part], [part.read(theta, found, key, sweep)])
+        "New labels and places, given lengths."
+        theta, drawn, anchors = state.theta, [], np.full(len(self.problem.sequences.values), -1)
+        for part in self.parts:
+            part = with_lengths(part, n_steps[part.index])
+            found = part.kernel(**part.asked(theta, key, sweep, True))
+            drawn.append(part.read(theta, found, key, sweep))
+            fixed = ~np.isnan(part.positions) | part.windowed
+            anchors[part.rows] = np.where(fixed, found.places, -1)
+        drawn = self.join(theta, drawn)
+        stretches, more = self.pile(drawn)
         density = drawn.log_likelihood + log_prior(self.problem, theta) + self.log_law(n_steps)
         return state._replace(
-            counts=drawn.counts, stretches=drawn.groups[0][1], labels=drawn.labels,
-            likelihood=drawn.log_likelihood, log_density=density, error=float("nan"),
-            n_steps=np.array(n_steps), age=0, every=1)
+            counts=drawn.counts, stretches=stretches, more=more,
+            labels=np.array([drawn.labels, anchors]), likelihood=drawn.log_likelihood,
+            log_density=density, error=float("nan"), n_steps=np.array(n_steps), age=0, every=1)
 
     def log_law(self, n_steps: np.ndarray) -> float:
         "Log weight of lengths under their law."
@@ -227,13 +276,16 @@ class LengthSampler(MixedSampler):
                                     move.corrected)
 
     def log_lengths(self, state: CollapsedState, n_steps: np.ndarray) -> float:
-        "Log density of common lengths given labels and `T`; one `psi` for all is integrated out."
-        theta, offsets = state.theta, self.problem.sequences.offsets
-        plan = plan_stretches(offsets, n_steps)
-        counted = count_stretches(plan, state.labels, self.problem.n_states)
-        total = stretch_log_likelihood(theta.T, theta.start, theta.psi, counted)
+        "Log density of lengths given labels and `T`; one `psi` for all is integrated out."
+        theta, total, S = state.theta, 0., self.problem.n_states
+        for part in self.parts:
+            labels, anchors = state.labels[:, part.rows]
+            plan = plan_stretches(part.offsets, n_steps[part.index].astype(float),
+                                  np.where(anchors < 0, np.nan, anchors))
+            counted = count_stretches(plan, labels, S)
+            total += stretch_log_likelihood(theta.T, theta.start, part.psi(theta), counted)
         if self.problem.one_psi:
-            seen, psi, (a, b) = len(state.labels), theta.psi[0], self.problem.prior.psi
+            seen, psi, (a, b) = state.labels.shape[1], theta.psi[0], self.problem.prior.psi
             omitted = n_steps.sum() - seen
             total += betaln(a + omitted, b + seen) - xlogy(omitted, psi) - xlog1py(seen, -psi)
         return float(total) + self.log_law(n_steps)
@@ -242,7 +294,8 @@ class LengthSampler(MixedSampler):
         "A few Metropolis moves of the common length, of all sizes."
         rng, lengths = sweep_rng(key, sweep, Stream.LENGTHS), self.law.lengths
         here = np.searchsorted(lengths, state.n_steps[0])
-        least = self.problem.sequences.lengths.max()
+        least = max(after_anchors(part.offsets, state.labels[1, part.rows]).base.max()
+                    for part in self.parts)
         value, m = self.log_lengths(state, state.n_steps), len(state.n_steps)
         for _ in range(4):
             step = int(2.**rng.uniform(0, np.log2(1 + len(lengths) / 4))) * rng.choice((-1, 1))
@@ -254,15 +307,20 @@ class LengthSampler(MixedSampler):
 
     def draw_each(self, state: CollapsedState, key: np.uint64, sweep: int) -> np.ndarray:
         "A length for each walk."
-        theta, (T, start, psi, *_) = state.theta, state.theta
-        sequences, S, most = self.problem.sequences, self.problem.n_states, self.law.lengths[-1]
-        laws, empty, g = stretch_laws(T, start, psi, int(most)), np.zeros(most + 1), start
-        for d in range(1, most + 1):
-            empty[d] = g @ psi
-            g = (g * psi) @ T
+        T, start, most = state.theta.T, state.theta.start, int(self.law.lengths[-1])
         out = np.array(state.n_steps)
-        draw_each(codes_of(state.labels, sequences.offsets, S), sequences.offsets, laws, empty,
-                  sequences.lengths, *self.law[1:], np.uint64(key), sweep, out)
+        for part in self.parts:
+            psi, (labels, anchors) = part.psi(state.theta), state.labels[:, part.rows]
+            laws, empty, g = stretch_laws(T, start, psi, most), np.zeros(most + 1), start
+            for d in range(1, most + 1):
+                empty[d] = g @ psi
+                g = (g * psi) @ T
+            own = out[part.index]
+            draw_each(codes_of(labels, part.offsets, self.problem.n_states),
+                      *after_anchors(part.offsets, anchors)[:2], laws, empty,
+                      after_anchors(part.offsets, anchors).base, self.law.lengths,
+                      self.law.log_weights, np.uint64(key), sweep, part.index, own)
+            out[part.index] = own
         return out
 
     def record(self, state: CollapsedState) -> dict:
@@ -277,3 +335,94 @@ class LengthSampler(MixedSampler):
         return said + [f"n_steps: the common length stands at the largest that was allowed, "
                        f"{self.law.lengths[-1]}, in some draws; allow more by "
                        "Prior(n_steps={length: weight, ...})"]
+
+# %% ../../nbs/engine/mixed.ipynb #8f202540
+NEGLIGIBLE = 35. # nats below the best common length from which on lengths are left out
+
+class SharedPart(WovenPart):
+    "Lists of one length, each of which counts by the share of that length."
+    share: np.ndarray | None = None
+
+    @property
+    def weights(self) -> np.ndarray: return super().weights if self.share is None else self.share
+
+def of_length(
+    problem: Problem, # With a law of the lengths
+    N: int, # One of them
+) -> list[SharedPart]:
+    "The lists that may have so many steps, with so many steps."
+    places, offsets, parts = problem.places, problem.sequences.offsets, []
+    least, some = np.zeros(len(offsets) - 1, np.int64), np.diff(offsets) > 0
+    least[some] = places.earliest[offsets[1:][some] - 1] + 1
+    group = np.zeros(len(least), np.int64) if problem.groups is None else problem.groups.of
+    for g in np.unique(group):
+        index = np.flatnonzero((group == g) & (least <= N))
+        if not len(index): continue
+        part = with_lengths(SharedPart(problem, index, int(g), 0), np.full(len(index), N))
+        part.known = None # densities are made anew: the parameters of emissions change
+        parts.append(part)
+    return parts
+
+# %% ../../nbs/engine/mixed.ipynb #a3816e64
+class Lengths(NamedTuple):
+    "What data tell about lengths that have a law."
+    log_likelihood: float # Of all data, lengths summed out
+    shares: dict # `(n_sequences,)` posterior probability of each length that matters
+
+def weigh_lengths(
+    problem: Problem, # With a law of the lengths
+    theta: Theta, # The parameters
+) -> Lengths:
+    "Posterior shares of lengths, and the log-likelihood."
+    law, m, found = problem.law, len(problem.sequences), {}
+    weights = np.ones(m) if problem.weights is None else problem.weights
+    def look(n):
+        logs = np.full(m, -np.inf)
+        for part in of_length(problem, int(law.lengths[n])):
+            logs[part.index] = part.expect(theta).log_likelihood
+        found[n] = logs
+        return float(weights[weights > 0] @ logs[weights > 0]) + law.log_weights[n]
+    if not law.common:
+        for n in range(len(law.lengths)): look(n)
+        logs = np.array(list(found.values())) + law.log_weights[:, None]
+        each = np.logaddexp.reduce(logs, axis=0)
+        if not (each > -np.inf).all(): explain_one(problem, theta, theta.psi, int(each.argmin()))
+        shares = {int(N): np.exp(x - each) for N, x in zip(law.lengths, logs)}
+        return Lengths(float(weights @ each), shares)
+    values = outwards(look, best_so_far(problem), len(law.lengths))
+    total = np.logaddexp.reduce(list(values.values()))
+    if total == -np.inf: explain_one(problem, theta, theta.psi, int(found[max(found)].argmin()))
+    vars(problem)["best_length"] = max(values, key=values.get)
+    shares = {int(law.lengths[n]): np.full(m, np.exp(x - total)) for n, x in values.items()}
+    return Lengths(float(total), shares)
+
+# %% ../../nbs/engine/mixed.ipynb #cedf5bc0
+def best_so_far(problem):
+    "The number of the common length to begin with."
+    begin = np.searchsorted(problem.law.lengths, problem.law.begin[0])
+    return int(vars(problem).get("best_length", begin))
+
+def outwards(look, begin, end):
+    "Values of a function at whole numbers from `begin` on, both ways, as far as they matter."
+    values = {begin: look(begin)}
+    for step in (1, -1):
+        n = begin + step
+        while 0 <= n < end:
+            values[n] = look(n)
+            if values[n] < max(values.values()) - NEGLIGIBLE: break
+            n += step
+    return values
+
+# %% ../../nbs/engine/mixed.ipynb #c8507fe5
+def expect_lengths(
+    problem: Problem, # With a law of the lengths
+    theta: Theta, # The parameters
+) -> tuple[list[tuple[SharedPart, Expected]], float]: # Parts of each length, the log-likelihood
+    "Expected counts of lists whose lengths have a law, each length by its share."
+    lengths, found = weigh_lengths(problem, theta), []
+    for N, share in lengths.shares.items():
+        if share.max() < 1e-14: continue
+        for part in of_length(problem, N):
+            part.share = part.weights * share[part.index]
+            found.append((part, part.expect(theta)))
+    return found, lengths.log_likelihood

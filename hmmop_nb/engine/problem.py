@@ -23,8 +23,8 @@ from hmmop_nb.engine.emissions import (
 )
 from .files import as_plain
 from hmmop_nb.engine.knowledge import (
-    FREE_LIST, Groups, LengthLaw, Marks, Places, as_groups, as_marks, as_table, as_weights,
-    is_gone, settle_law, settle_places
+    FREE_LIST, WOVEN, Groups, LengthLaw, Marks, Places, as_groups, as_marks, as_steps, as_table,
+    as_weights, is_gone, settle_law, settle_places
 )
 from .parallel import cached_property
 from .scale import SIZE, Blocks, Load, in_blocks, is_far
@@ -34,8 +34,8 @@ from ..model import HMMOP, Sequences, as_sequences
 # %% auto #0
 __all__ = ['LOG_ALPHA', 'Theta', 'Counts', 'as_pairs', 'Prior', 'check_positions', 'check_order', 'check_start', 'check_init',
            'Tally', 'on_block', 'to_send', 'sample_of', 'Problem', 'is_partial', 'is_gap', 'read_psi', 'as_whole',
-           'pose_whole', 'is_seen', 'count_seen', 'pose', 'slice_step', 'log_alpha_prior', 'log_counts', 'draw_T',
-           'draw_psi', 'draw_theta', 'log_beta', 'log_prior', 'known_steps', 'first_psi', 'in_label_order',
+           'pose_whole', 'is_seen', 'count_seen', 'pose_law', 'pose', 'slice_step', 'log_alpha_prior', 'log_counts',
+           'draw_T', 'draw_psi', 'draw_theta', 'log_beta', 'log_prior', 'known_steps', 'first_psi', 'in_label_order',
            'first_theta']
 
 # %% ../../nbs/engine/problem.ipynb #0c53c205
@@ -332,7 +332,7 @@ class Problem:
             held += [self.told.n_steps, self.told.positions, self.told.earliest, self.told.latest]
         for more in (self.marks, self.groups): held += [] if more is None else list(more)
         if self.weights is not None: held.append(self.weights)
-        if self.law is not None: held += [self.law.lengths, self.law.log_weights]
+        if self.law is not None: held += list(self.law[1:])
         if not self.family.learned: held += list(self.family.weights(np.zeros(0)))
         if self.family.by_labels: held.append(self.family.stamp)
         digest = hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in held))
@@ -439,6 +439,31 @@ def count_seen(
     return Tally(pairs, np.bincount(x[begins], minlength=S), np.bincount(x, minlength=S))
 
 # %% ../../nbs/engine/problem.ipynb #22a4cb93
+def pose_law(
+    sequences: Sequences, # Observations
+    word: str, # `"common"` or `"each"`
+    prior: Prior, # With the table of lengths, if there is one
+    positions: Any = None, # Steps of the observations, `nan` where unknown
+    earliest: Any = None, # The first step at which each may stand
+    latest: Any = None, # The last one
+) -> tuple[LengthLaw, Places | None]: # `None`: nothing is known of places
+    "The law of the lengths, and what is known of places beside it."
+    if positions is None and earliest is None and latest is None:
+        return settle_law(word, prior.n_steps, sequences), None
+    most = settle_law(word, prior.n_steps, sequences).lengths[-1]
+    if prior.n_steps is None: # room for the largest step that is told
+        steps = [as_steps(x, name, sequences) for x, name in ((positions, "positions"), (
+            earliest, "earliest")) if x is not None]
+        last = max([0., *(np.nanmax(x, initial=0.) for x in steps)])
+        most = 10 * (last + 1 + sequences.lengths.max(initial=0))
+    places = settle_places(sequences, np.full(len(sequences), int(most)), positions, earliest,
+                           latest)
+    sizes, least = sequences.lengths, np.zeros(len(sequences), np.int64)
+    least[sizes > 0] = places.earliest[sequences.offsets[1:][sizes > 0] - 1] + 1
+    places = replace(places, kind=np.full(len(sequences), WOVEN))
+    return settle_law(word, prior.n_steps, sequences, least), places
+
+# %% ../../nbs/engine/problem.ipynb #bb535abf
 def pose(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     *,
@@ -472,15 +497,14 @@ def pose(
     S, start, told = family.n_states, check_start(start, family.n_states), None
     by_window, law = earliest is not None or latest is not None, None
     if isinstance(n_steps, str):
-        law, n_steps = settle_law(word(n_steps, "n_steps", ("common", "each")), prior.n_steps,
-                                  sequences)
-        if by_window or positions is not None:
-            raise ValueError('n_steps: a law of the lengths and positions or windows do not go '
-                             "together; leave out the one or the other")
+        law, told = pose_law(sequences, word(n_steps, "n_steps", ("common", "each")), prior,
+                             positions, earliest, latest)
+        n_steps = law.begin
     if isinstance(n_steps, np.ndarray) and n_steps.dtype.kind == "f" and n_steps.ndim == 1:
         if (n_steps == np.floor(n_steps)).all(): n_steps = n_steps.astype(np.int64) # no `nan`
     one_psi = psi is None and (n_steps is not None or by_window or is_partial(positions))
-    if by_window or is_partial(n_steps) or is_partial(positions) \
+    if told is not None: n_steps = positions = None
+    elif by_window or is_partial(n_steps) or is_partial(positions) \
             or (positions is not None and n_steps is None):
         told = settle_places(sequences, n_steps, positions, earliest, latest)
         n_steps = positions = None

@@ -6,7 +6,10 @@
 #| code-fold: true
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
+import os
 import textwrap
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
+from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -39,18 +43,18 @@ from ..model import HMMOP, MarkovOmission, PerSequenceOmission, Sequences
 # %% auto #0
 __all__ = ['MIXED', 'KINDS', 'CLEAR', 'HAZY', 'CLEAR3', 'NORMAL', 'COUNTS', 'SYMBOLS', 'UNKNOWN', 'TOLD', 'PARTLY', 'EVEN',
            'UNEVEN', 'COLLAPSED', 'AUGMENTED', 'KNOWN_SETTINGS', 'LOCAL', 'PRINTED', 'SPARSE', 'MATCHING_SETTINGS',
-           'PAPER', 'GAPS_SETTINGS', 'MOVES', 'QUALITY', 'TABLE', 'MIXED_SETTINGS', 'ALL', 'LIVE', 'SETTINGS',
-           'ENTRIES', 'DRAWS', 'THIN', 'WARMUP', 'SWEEPS', 'STEP', 'CHAIN', 'LIVE_MUTANTS', 'MUTANTS', 'ALL_MUTANTS',
-           'CYCLES', 'ROUNDS', 'DIGITS', 'BOTH', 'STATES', 'VARIED', 'LOSS_SETTINGS', 'Lists', 'Setting', 'Told',
-           'counted', 'tell', 'Point', 'draw_emission', 'draw_point', 'draw_lengths', 'psi_by_list', 'simulate',
-           'forward_sum', 'lattice_sum', 'observed', 'woven_sum', 'told_log_likelihood', 'plain_log_likelihood',
-           'log_likelihood_at', 'Drawn', 'emission_quantities', 'quantities', 'quantities_at', 'rng_of', 'fit_setting',
-           'one_round', 'calibrate', 'rank_tables', 'surprise', 'rank_path', 'rank_p', 'rank_band', 'held', 'Moved',
-           'go_on', 'joint_chain', 'prior_draws', 'Score', 'as_score', 'with_power', 'joint_test', 'rank_scores',
+           'PAPER', 'GAPS_SETTINGS', 'MOVES', 'QUALITY', 'TABLE', 'MIXED_SETTINGS', 'SETTINGS', 'LIVE', 'ENTRIES',
+           'DRAWS', 'THIN', 'WARMUP', 'SWEEPS', 'STEP', 'CHAIN', 'LIVE_MUTANTS', 'MAY_SLIP', 'MUTANTS', 'CYCLES',
+           'ROUNDS', 'DIGITS', 'BOTH', 'STATES', 'VARIED', 'LOSS_SETTINGS', 'Lists', 'Setting', 'Told', 'counted',
+           'tell', 'Point', 'draw_emission', 'draw_point', 'draw_lengths', 'psi_by_list', 'simulate', 'forward_sum',
+           'lattice_sum', 'observed', 'woven_sum', 'told_log_likelihood', 'plain_log_likelihood', 'log_likelihood_at',
+           'Drawn', 'emission_quantities', 'quantities', 'quantities_at', 'rng_of', 'fit_setting', 'one_round',
+           'calibrate', 'rank_tables', 'surprise', 'rank_path', 'rank_p', 'rank_band', 'held', 'Moved', 'go_on',
+           'joint_chain', 'prior_draws', 'Score', 'as_score', 'with_power', 'joint_test', 'rank_scores',
            'mean_and_error', 'sum_over_lengths', 'quadrature_test', 'between', 'rewritten', 'Mutant', 'infected',
-           'trial', 'worst', 'kinds', 'score_rows', 'study_setting', 'study_mutant', 'LossSetting', 'loss_kinds',
-           'tell_loss', 'loss_quantities', 'draw_loss_point', 'coins_of', 'simulate_loss', 'loss_log_likelihood',
-           'other_places', 'loss_setting', 'study_loss', 'study_loss_mutant']
+           'trial', 'worst', 'code_stamp', 'gather', 'kinds', 'score_rows', 'study_setting', 'study_mutant',
+           'LossSetting', 'loss_kinds', 'tell_loss', 'loss_quantities', 'draw_loss_point', 'coins_of', 'simulate_loss',
+           'loss_log_likelihood', 'other_places', 'loss_setting', 'study_loss', 'study_loss_mutant']
 
 # %% ../../nbs/lab/trust.ipynb #2b08a768
 class Lists(NamedTuple):
@@ -226,10 +230,9 @@ MIXED_SETTINGS = [
     Setting("Mixed each: one psi", "each", None, HAZY,
             Prior(T=2., psi=EVEN, n_steps=TABLE), MOVES, rounds=50),
 ]
-ALL = {s.name: s for s in
-       KNOWN_SETTINGS + MATCHING_SETTINGS + GAPS_SETTINGS + MIXED_SETTINGS}
-LIVE = ["Mixed parts: psi by list"]
-SETTINGS = {name: s for name, s in ALL.items() if name not in LIVE}
+SETTINGS = {s.name: s for s in
+            KNOWN_SETTINGS + MATCHING_SETTINGS + GAPS_SETTINGS + MIXED_SETTINGS}
+LIVE = ["Mixed parts: psi by list"] # tried at a small size each time the tests run
 
 # %% ../../nbs/lab/trust.ipynb #d17db923
 class Point(NamedTuple):
@@ -1071,6 +1074,10 @@ def weights_off_by_one():
     edit = "found.astype(np.int64))", "found.astype(np.int64) + 1)"
     return {(mixed, "repeat_lists"): rewritten(mixed, "repeat_lists", edit)}
 
+def no_correction():
+    def broken(z, target): return 0.
+    return {(hamiltonian, "surrogate_error"): broken}
+
 def law_ignored():
     edits = [(f"{x} a[lengths[n] - K] * np.exp(log_weights[n])", f"{x} a[lengths[n] - K]")
              for x in ("total +=", "w =")]
@@ -1095,19 +1102,18 @@ MIXED_MUTANTS = [
            "Mixed weights: T", weights_off_by_one),
     Mutant("law ignored", "the weights of lengths are not looked at", "Mixed each: one psi",
            law_ignored),
+    Mutant("no correction", "moves along the surrogate are taken without the exact accept step",
+           "Matching collapsed: psi, symbols", no_correction, 2),
 ]
 
 # %% ../../nbs/lab/trust.ipynb #c9025e50
-LIVE_MUTANTS = ["window forgotten",
-                 "labels of tails ignored",
-                 "lost ending",
-                 "tied as free",
-                 "one quality",
-                 "law ignored"]
+LIVE_MUTANTS = ["window forgotten", "labels of tails ignored", "lost ending", "tied as free",
+                "one quality", "law ignored"] # caught anew each time the tests run
+MAY_SLIP = dict.fromkeys(LIVE_MUTANTS, "`tests/test_trust.py`, at a limit for one test") | {
+    "no correction": "acceptance against quadrature, page on Hamiltonian moves"}
 MUTANTS = {mutant.name: mutant for mutant in (
     *PLACE_MUTANTS, *GAP_MUTANTS, *PARAMETER_MUTANTS, *MESSAGE_MUTANTS, *HAMILTONIAN_MUTANTS,
-    *(mutant for mutant in MIXED_MUTANTS if mutant.name not in LIVE_MUTANTS))}
-ALL_MUTANTS = MUTANTS | {mutant.name: mutant for mutant in MIXED_MUTANTS}
+    *MIXED_MUTANTS)}
 
 # %% ../../nbs/lab/trust.ipynb #4d9fbff3
 def trial(
@@ -1131,6 +1137,30 @@ def worst(
 ) -> tuple[str, Score]:
     "The comparison with the smallest p-value, with its name."
     return min(scores.items(), key=lambda item: item[1].p)
+
+# %% ../../nbs/lab/trust.ipynb #65b3535e
+def code_stamp() -> str:
+    "A stamp of all code of the package: twelve digits that change when any module does."
+    home = Path(inspect.getfile(known_gaps)).parent
+    files = sorted(x for x in home.rglob("*.py") if x.name != "_modidx.py")
+    return hashlib.sha256(b"".join(x.read_bytes() for x in files)).hexdigest()[:12]
+
+def gather(
+    part: Path, # File for what is done so far
+    jobs: dict[str, Callable[[], Any]], # By name; they return what JSON can hold
+    stamp: str | None = None, # Of the code; `None`: that of the package
+) -> dict[str, Any]:
+    "Results of all jobs by name; those that the same code has done before are not done again."
+    stamp, done = stamp or code_stamp(), {}
+    if part.exists():
+        kept = json.loads(part.read_text())
+        if kept["stamp"] == stamp: done = kept["done"]
+    for name in [name for name in jobs if name not in done]:
+        done[name] = jobs[name]()
+        new = part.with_name(part.name + ".new")
+        new.write_text(json.dumps(dict(stamp=stamp, done=done)))
+        os.replace(new, part)
+    return {name: done[name] for name in jobs}
 
 # %% ../../nbs/lab/trust.ipynb #4c9ca272
 CYCLES, ROUNDS = 900, 100
@@ -1173,7 +1203,7 @@ def study_mutant(
 ) -> list[dict]: # Rows of scores
     "All tests of one mutant: the worst quantity of each."
     mutant = MUTANTS[name]
-    setting, effort = ALL[mutant.setting], mutant.effort
+    setting, effort = SETTINGS[mutant.setting], mutant.effort
     cycles, rounds = effort * 6 * setting.rounds, effort * 3 * setting.rounds // 10
     with infected(mutant): found = trial(setting, cycles, rounds)
     return [row for test, scores in found.items()
