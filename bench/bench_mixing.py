@@ -1,7 +1,9 @@
 """How many effective draws a second of processor time buys: `python bench/bench.py mixing`.
 
 Known positions and known lengths, 1,500 walks of 80 steps, the four chains of the paper: the samplers
-that sum out everything omitted beside those that draw it (`variant="augmented"`), one thread, one run.
+that sum out everything omitted, with their defaults, beside short runs of those that draw it
+(`variant="augmented"`), one thread, one run. So R-hat and seconds of the former are those of the defaults.
+The variables `CHAIN_SEED` and `DATA_SEED` name other chains and data.
 Beside the measured rate stands the one that the missing information predicts for the latter.
 Chains and keeps are shared out among a few processes, all rows of one cell in the same one;
 the variables `KEEPS` (".35 .5") and `CHAINS` ("degree 5, cyclic") name fewer of them.
@@ -21,18 +23,20 @@ from arviz_stats.base import array_stats
 import hmmop_nb as hm
 from hmmop_nb.limits import predicted_draws
 
+CHAIN_SEED, DATA_SEED = (int(os.environ.get(name, n)) for name, n in
+                         (("CHAIN_SEED", 1), ("DATA_SEED", 2)))
 KEEPS = [float(keep) for keep in os.environ.get("KEEPS", ".2 .35 .5 .8").split()]
 CHAINS = {
-    "degree 3": lambda keep: hm.degree_chain(10, 3, psi=1 - keep, seed=1),
-    "degree 5": lambda keep: hm.degree_chain(10, 5, psi=1 - keep, seed=1),
-    "cyclic": lambda keep: hm.cyclic_multipartite(psi=1 - keep, seed=1),
+    "degree 3": lambda keep: hm.degree_chain(10, 3, psi=1 - keep, seed=CHAIN_SEED),
+    "degree 5": lambda keep: hm.degree_chain(10, 5, psi=1 - keep, seed=CHAIN_SEED),
+    "cyclic": lambda keep: hm.cyclic_multipartite(psi=1 - keep, seed=CHAIN_SEED),
     "part of speech": lambda keep: hm.part_of_speech(psi=1 - keep),
 }
 CHAINS = {name: make for name, make in CHAINS.items()
           if name in os.environ.get("CHAINS", ", ".join(CHAINS)).split(", ")}
-RUNS = { # draws and warm-up of each of two chains
-    ("known", "collapsed"): (200, 150), ("known", "augmented"): (150, 30),
-    ("matching", "collapsed"): (100, 150), ("matching", "augmented"): (40, 10),
+RUNS = { # draws, warm-up and chains: the defaults, and short runs of what hardly moves
+    ("known", "collapsed"): (1000, 500, 4), ("known", "augmented"): (150, 30, 2),
+    ("matching", "collapsed"): (1000, 500, 4), ("matching", "augmented"): (40, 10, 2),
 }
 PROCESSES = 2
 
@@ -71,11 +75,11 @@ def measure(method, model, data, **how):
 def cell(name, keep):
     "All runs on one chain with one keep."
     model = CHAINS[name](keep)
-    data = model.sample(1500, 80, seed=2)
+    data = model.sample(1500, 80, seed=DATA_SEED)
     rates, rows = predicted_rates(model), []
     for method, variant in RUNS:
-        draws, warmup = RUNS[method, variant]
-        found = measure(method, model, data, variant=variant, chains=2, draws=draws,
+        draws, warmup, chains = RUNS[method, variant]
+        found = measure(method, model, data, variant=variant, chains=chains, draws=draws,
                         warmup=warmup, psi=model.psi)
         predicted = f"{rates[method]:.5f}" if variant == "augmented" else ""
         rows.append(dict(chain=name, keep=keep, method=method, variant=variant) | found

@@ -18,13 +18,16 @@ from hmmop_nb.engine.checks import (
 )
 from .engine.driver import ENOUGH, Sampler, idle_states, in_order, run_chains, warn_user
 from hmmop_nb.engine.hamiltonian import (
-    Tuning, as_log_rows, blank_target, collapsed_update, coordinates, first_tuning, from_log_rows,
-    moves_psi, with_counts
+    EARLY, Tuning, Update, as_log_rows, blank_target, collapsed_update, coordinates,
+    exact_likelihood, first_tuning, from_log_rows, moves_psi, with_counts
 )
 from .engine.lattice import explain_impossible
-from .engine.messages import Paths, add_counts, draw_paths, layout
+from .engine.messages import Draw, Paths, add_counts, draw_paths, layout
 from .engine.parallel import in_shares
-from .engine.parts import Drawn, Part, make_parts, with_emitted
+from hmmop_nb.engine.parts import (
+    Drawn, Part, PlacedPart, draw_shares, make_parts, narrow_states, redraw, with_emitted,
+    with_shares
+)
 from .engine.posterior import Posterior
 from hmmop_nb.engine.problem import (
     Counts, Prior, Problem, Theta, check_start, draw_psi, draw_theta, first_psi, first_theta,
@@ -32,7 +35,8 @@ from hmmop_nb.engine.problem import (
 )
 from .engine.random import Stream, as_key, own_key, sweep_rng, uniforms
 from hmmop_nb.engine.stretches import (
-    Pile, Stretches, add_stretches, free_stretches, pile_up, stretch_log_likelihood
+    Pile, Stretches, add_stretches, count_stretches, free_stretches, pile_up,
+    stretch_log_likelihood
 )
 from .model import HMMOP, Sequences, as_sequences
 from .transforms import nearest_stochastic, unthin
@@ -206,6 +210,11 @@ def chain_blocks(problem, theta, key, sweep):
     return State(theta, counts, likelihood + log_prior(problem, theta)), Info(likelihood)
 
 # %% ../nbs/02_known_gaps.ipynb #0b2a5121
+SMOOTH, BOTH, SHARED = range(3) # moves by surrogate, by turns, with totals shared out
+NOTHING = np.zeros((0, 0))
+NO_TUNING = Tuning(0., 0., 0., 0., 0, 0, NOTHING, NOTHING, NOTHING, NOTHING)
+
+# %% ../nbs/02_known_gaps.ipynb #df0753ae
 class CollapsedState(NamedTuple):
     "Where a chain is that sums out everything omitted."
     theta: Theta # Parameters
@@ -221,6 +230,9 @@ class CollapsedState(NamedTuple):
     every: int # Sweeps between two such draws
     labels: np.ndarray # State of each observation; empty unless a sampler asks for them
     n_steps: np.ndarray # Lengths of the walks; empty unless they are drawn
+    turns: int = SMOOTH # Which moves are made where totals are known
+    corrected: float = 1. # Mean acceptance of corrections in this window of warm-up
+    placed: Tuning = NO_TUNING # That of moves with gaps drawn
 
 class CollapsedInfo(NamedTuple):
     "What a sweep of such a chain says of itself."
@@ -233,7 +245,8 @@ class CollapsedInfo(NamedTuple):
 # %% ../nbs/02_known_gaps.ipynb #c0117a1e
 CERTAIN = -.01 # log probability of labels that need not be drawn every time
 EVERY = 5 # sweeps between two draws of emissions, or of one `psi` for all states
-SELDOM = 40 # sweeps between two draws of certain labels, if nothing else is drawn with them
+FULL = 10 # sweeps between two draws of all labels, if those in doubt are drawn in every sweep
+SELDOM = 100 # sweeps between two draws of certain labels, if nothing else is drawn with them
 LOOK = 20 # sweeps of warm-up between two looks
 
 def log_emitted(problem, theta, labels):
@@ -329,14 +342,65 @@ def all_blocks(problem, theta, key, sweep, look):
                     emitted)
 
 # %% ../nbs/02_known_gaps.ipynb #02b5ea41
+ENOUGH_ACCEPTED, HARDLY_ACCEPTED = .9, .1
+
+def can_narrow(problem, parts):
+    "Whether labels in doubt can be drawn by themselves: places known, emissions told."
+    alone = len(parts) == 1 and type(parts[0]) is PlacedPart
+    return alone and not problem.family.learned and problem.marks is None and problem.groups is None
+
+def choose_turns(state, corrected):
+    "The state with what is learned from one more correction; at the end of a window, what to do."
+    tuning, turns = state.tuning, state.turns
+    ended = tuning.count == 0
+    k, window = (tuning.window // 2, tuning.window // 2) if ended else (tuning.count, tuning.window)
+    mean = corrected if k == 1 else state.corrected + (corrected - state.corrected) / k
+    if ended and window > EARLY:
+        if mean < ENOUGH_ACCEPTED: turns = max(turns, BOTH)
+        if mean < HARDLY_ACCEPTED: turns = SHARED
+    return state._replace(corrected=mean, turns=turns)
+
+def move_shared(sampler, state, target, before, key, sweep, warm):
+    "A move with the totals shared out, after the move `before`."
+    problem, own = sampler.problem, own_key(key, Stream.SHARES)
+    rng = sweep_rng(own, sweep, Stream.PARAMETERS)
+    theta = from_log_rows(problem, state.theta, before.log_rows, rng)
+    gaps = draw_shares(theta, state.stretches, Draw(np.uint64(own), int(Stream.SHARES), sweep))
+    shared = target._replace(stretches=with_shares(state.stretches, gaps))
+    tuning = state.placed if state.placed.window else None
+    move = collapsed_update(before.log_rows, shared, tuning, sampler.leaps, own, sweep, warm)
+    old, _ = exact_likelihood(before.log_rows, target, before.error)
+    new, error = exact_likelihood(move.log_rows, target)
+    gain, moved = before.gain + new - old, move.log_rows is not before.log_rows
+    if not moved: gain, error = before.gain, before.error
+    move = move._replace(gain=gain, error=error, corrected=before.corrected)
+    return state._replace(placed=move.tuning), move
+
+def move_by_turns(sampler, state, key, sweep, warm):
+    "The moves of one sweep."
+    target = with_counts(sampler.blank, state.theta, state.stretches, state.more)
+    move = Update(state.log_rows, state.tuning, 1., False, 0., 1., 0., state.error)
+    if state.turns != SHARED:
+        move = collapsed_update(state.log_rows, target, state.tuning, sampler.leaps, key, sweep,
+                                warm, state.error)
+        state = state._replace(tuning=move.tuning)
+        some = len(state.stretches.totals) and not len(state.more.psi)
+        if warm and some: state = choose_turns(state, move.corrected)
+    if state.turns == SMOOTH: return state, move
+    return move_shared(sampler, state, target, move, key, sweep, warm)
+
+# %% ../nbs/02_known_gaps.ipynb #9ec26882
 class CollapsedSampler(GibbsSampler):
     "Observed states, then the parameters with everything omitted summed out."
     keeps_labels: bool = False # Whether labels are part of the state
+    narrows: bool = False # Whether those in doubt can be drawn by themselves
 
     def __init__(self, name: str, problem: Problem, leaps: int = 64):
         super().__init__(name, problem)
         self.leaps, self.blank = whole(leaps, "leaps", 1), blank_target(problem)
         self.parts = make_parts(problem) if problem.whole is None else []
+        self.narrow, self.narrows = None, can_narrow(problem, self.parts)
+        self.keeps_labels = self.keeps_labels or self.narrows
 
     def join(self, theta: Theta, drawn: list) -> AllDrawn:
         "Put parts together; an error about the first list that cannot be."
@@ -376,14 +440,14 @@ class CollapsedSampler(GibbsSampler):
         self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
     ) -> tuple[CollapsedState, CollapsedInfo]:
         "Parameters given the observed states, then observed states given the parameters."
-        target = with_counts(self.blank, state.theta, state.stretches, state.more)
-        move = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep, warm,
-                                state.error)
+        state, move = move_by_turns(self, state, key, sweep, warm)
         rng = sweep_rng(key, sweep, Stream.PARAMETERS)
         theta = from_log_rows(self.problem, state.theta, move.log_rows, rng)
-        state = state._replace(theta=theta, log_rows=move.log_rows, tuning=move.tuning,
-                               error=move.error, age=state.age + 1)
-        if state.age < state.every: state = stay(self.problem, state, move.gain, rng)
+        state = state._replace(theta=theta, log_rows=move.log_rows, error=move.error,
+                               age=state.age + 1)
+        if state.age < state.every:
+            state = stay(self.problem, state, move.gain, rng)
+            if state.every == FULL: state = self.doubt(state, key, sweep + 1)
         else:
             look = warm and sweep % LOOK == EVERY - 1
             theta, drawn = draw_rest(self.problem, state, rng), []
@@ -396,6 +460,18 @@ class CollapsedSampler(GibbsSampler):
         return state, CollapsedInfo(state.likelihood, move.accept, move.divergent, move.step,
                                     move.corrected)
 
+    def doubt(self, state: CollapsedState, key: np.uint64, sweep: int) -> CollapsedState:
+        "The state with new labels where these are in doubt."
+        part, theta, S = self.parts[0], state.theta, self.problem.n_states
+        if self.narrow is None: self.narrow = narrow_states(part, theta)
+        draw = Draw(np.uint64(key), int(Stream.DOUBTS), sweep)
+        labels, logs = redraw(part, self.narrow, theta, state.labels, draw)
+        counts = state.counts._replace(observed=np.bincount(labels, minlength=S))
+        likelihood = float(logs.sum())
+        return state._replace(
+            labels=labels, stretches=count_stretches(part.plan, labels, S), counts=counts,
+            likelihood=likelihood, log_density=likelihood + log_prior(self.problem, theta))
+
     def renew(
         self, state: CollapsedState, theta: Theta, drawn: AllDrawn, look: bool
     ) -> CollapsedState:
@@ -403,8 +479,10 @@ class CollapsedSampler(GibbsSampler):
         likelihood, every = drawn.log_likelihood, state.every
         if look:
             seldom = EVERY if self.problem.family.learned else SELDOM
-            every = seldom if is_certain(self.problem, theta, drawn, likelihood) else 1
+            often = FULL if self.narrows else 1
+            every = seldom if is_certain(self.problem, theta, drawn, likelihood) else often
         stretches, more = self.pile(drawn)
+        if self.keeps_labels: state = state._replace(labels=drawn.labels)
         return state._replace(
             theta=theta, counts=drawn.counts, stretches=stretches, more=more, age=0, every=every,
             log_density=likelihood + log_prior(self.problem, theta), likelihood=likelihood,

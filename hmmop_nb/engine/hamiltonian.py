@@ -166,39 +166,46 @@ def log_density_and_gradient(
 
 # %% ../../nbs/engine/hamiltonian.ipynb #4b701ce4
 @njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def drift(z, xi, step, scale, root):
-    "`z += step * L @ xi`."
-    flat, along = z.reshape(-1), xi.reshape(-1)
-    if len(root) == 0:
-        for a in range(len(flat)): flat[a] += step * scale.flat[a] * along[a]
-    for a in range(len(root)):
-        total, row = 0., root[a]
-        for b in range(len(row)): total += row[b] * along[b]
-        flat[a] += step * total
+def set_off(xi, scale, root, v):
+    "`v = L @ xi`."
+    along = xi.reshape(-1)
+    for a in range(len(v)):
+        total = scale.flat[a] * along[a]
+        if len(root):
+            row, total = root[a], 0.
+            for b in range(len(row)): total += row[b] * along[b]
+        v[a] = total
 
 @njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def pull(gradient, scale, root, force):
-    "`force = L.T @ gradient`."
-    slope, out = gradient.reshape(-1), force.reshape(-1)
-    for a in range(len(out)): out[a] = 0. if len(root) else scale.flat[a] * slope[a]
-    for a in range(len(root)):
-        row, c = root[a], slope[a]
-        for b in range(len(row)): out[b] += row[b] * c
+def kick(gradient, half, scale, whole, v, kicks):
+    "`kicks += half * gradient; v += half * Sigma @ gradient`, by the lower half of a matrix."
+    slope = gradient.reshape(-1)
+    for a in range(len(v)):
+        c = half * slope[a]
+        kicks[a] += c
+        if len(whole) == 0: v[a] += scale.flat[a]**2 * c
+    for a in range(len(whole)):
+        row, c, total = whole[a], half * slope[a], 0.
+        for b in range(a):
+            total += row[b] * slope[b]
+            v[b] += row[b] * c
+        v[a] += half * total + row[a] * c
 
 # %% ../../nbs/engine/hamiltonian.ipynb #47e021bd
 @njit(cache=True, nogil=True, error_model="numpy")
-def leapfrog(z, xi, target, step, scale, root, leaps, space):
-    "Follow the dynamics from `z`, where `space` was filled in; `z` and `xi` are overwritten."
-    force, lost, density, loglik = np.empty(z.shape), 0., 0., 0.
-    for v in xi.flat: lost += .5 * v * v
-    pull(space.gradient, scale, root, force)
+def leapfrog(z, xi, target, step, metric, leaps, space):
+    "Follow the dynamics from `z`, where `space` was filled in; `z` is overwritten."
+    v, kicks, density, loglik = np.empty(z.size), np.zeros(z.size), 0., 0.
+    scale, root, whole = metric.scale, metric.root, metric.whole
+    set_off(xi, scale, root, v)
+    lost = 0.
+    first = v.copy()
     for leap in range(1, leaps + 1):
-        for a in range(xi.size): xi.flat[a] += .5 * step * force.flat[a]
-        drift(z, xi, step, scale, root)
+        kick(space.gradient, .5 * step, scale, whole, v, kicks)
+        for a in range(len(v)): z.flat[a] += step * v[a]
         density, loglik = fill_density(z, target, space, leap == leaps)
-        pull(space.gradient, scale, root, force)
-        for a in range(xi.size): xi.flat[a] += .5 * step * force.flat[a]
-    for v in xi.flat: lost -= .5 * v * v
+        kick(space.gradient, .5 * step, scale, whole, v, kicks)
+    for a in range(len(v)): lost -= .5 * kicks[a] * (first[a] + v[a])
     return density, loglik, lost
 
 # %% ../../nbs/engine/hamiltonian.ipynb #cd3b42b6
@@ -214,6 +221,7 @@ class Metric(NamedTuple):
     "Units in which a trajectory is followed."
     scale: np.ndarray # One for each coordinate, 0 for what has none
     root: np.ndarray # A root of the inverse mass matrix; no rows: the scales are all there is
+    whole: np.ndarray # That matrix, likewise
     reach: int = 1 # How many half turns a trajectory may have, with a root
 
 def hmc_move(
@@ -227,13 +235,13 @@ def hmc_move(
     "One Hamiltonian move of the coordinates."
     xi = rng.standard_normal(z.shape)
     decide, longer, fewer = rng.random(3)
-    scale, root, reach = metric
-    if len(root): leaps = min(reach * leaps, int(np.ceil(reach * np.pi / step)))
+    reach = metric.reach
+    if len(metric.root): leaps = min(reach * leaps, int(np.ceil(reach * np.pi / step)))
     step *= .9 + .2 * longer
     leaps -= int(fewer * (leaps - (leaps - 1) // (2 * reach)))
     space, new = space_for(z, target), z.copy()
     before, old_likelihood = fill_density(z, target, space, True)
-    after, likelihood, lost = leapfrog(new, xi, target, step, scale, root, leaps, space)
+    after, likelihood, lost = leapfrog(new, xi, target, step, metric, leaps, space)
     gain = after + lost - before
     if not gain > -np.inf: gain = -np.inf # nan, when the trajectory has left all bounds
     accept = math.exp(min(gain, 0.))
@@ -257,10 +265,11 @@ class Tuning(NamedTuple):
     last: np.ndarray = np.zeros((0, 0)) # Coordinates after the last sweep
     reach: int = 1 # Of trajectories
     lean: np.ndarray = np.zeros((0, 0)) # What the surrogate lacks, as `Target.lean`
+    whole: np.ndarray = np.zeros((0, 0)) # The inverse mass matrix, if it has a root
 
     @property
     def metric(self) -> Metric:
-        return Metric(np.sqrt(self.inverse_mass), self.root, self.reach)
+        return Metric(np.sqrt(self.inverse_mass), self.root, self.whole, self.reach)
 
 # %% ../../nbs/engine/hamiltonian.ipynb #9cb70216
 FIRST_SEARCH = 2**32 # added to the number of the sweep; more sweeps than any run has
@@ -312,7 +321,7 @@ def adapt(
     inverse_mass = np.where(tuning.inverse_mass > 0, variance, 0.)
     return Tuning(log_step_avg, log_step_avg, log_step_avg + np.log(2), 0., 0, 2 * tuning.window,
                   inverse_mass, tuning.root, mean, np.zeros(z.shape), jumps, z,
-                  next_reach(tuning, jumps, m2), tuning.lean)
+                  next_reach(tuning, jumps, m2), tuning.lean, tuning.whole)
 
 # %% ../../nbs/engine/hamiltonian.ipynb #ff5627fa
 MOST_COORDINATES = 1000
@@ -352,8 +361,9 @@ def find_root(z, target, variance):
 # %% ../../nbs/engine/hamiltonian.ipynb #f4ec11a1
 def with_root(tuning, root):
     "Tuning with another root; the first one brings new units, in which about one half is right."
-    if len(tuning.root) or not len(root): return tuning._replace(root=root)
-    return tuning._replace(root=root, log_step=np.log(.5), log_step_avg=np.log(.5), mu=0.)
+    known, tuning = len(tuning.root) > 0, tuning._replace(root=root, whole=root @ root.T)
+    if known or not len(root): return tuning
+    return tuning._replace(log_step=np.log(.5), log_step_avg=np.log(.5), mu=0.)
 
 def careful(tuning, z, target, leaps, rng, least=.2):
     "Tuning with a step at which a whole move may be accepted, in new units."
@@ -422,6 +432,16 @@ def surrogate_error(z, target):
         error += log_totals(*point, counted).sum()
         error -= surrogate_totals(*point, counted, space.slopes)
     return error
+
+def exact_likelihood(
+    log_rows: np.ndarray, # Logs of `T` and start, and logits of `psi` if some move
+    target: Target, # What a move sees
+    error: float = float("nan"), # `surrogate_error` there, if it is known
+) -> tuple[float, float]:
+    "Log-likelihood of all stretches, tied ones exactly, and the error of the surrogate."
+    z = coordinates(log_rows, 0., target)
+    if np.isnan(error): error = surrogate_error(z, target)
+    return log_density_and_gradient(z, target).log_likelihood + error, error
 
 def leaning(z, target):
     "What the lean of a target adds to the log density, at a point."

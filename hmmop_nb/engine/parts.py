@@ -28,8 +28,8 @@ from .parallel import in_shares
 from .problem import Counts, Problem, Theta
 from .random import Stream, sweep_rng, uniforms
 from hmmop_nb.engine.stretches import (
-    TIED, Plan, Stretches, count_stretches, fill_slopes, free_stretches, observed_chain,
-    plan_stretches, slope_space
+    TIED, Plan, Stretches, add_stretches, count_stretches, fill_slopes, free_stretches,
+    observed_chain, plan_stretches, slope_space, stretch_laws
 )
 from ..model import Sequences
 
@@ -37,7 +37,7 @@ from ..model import Sequences
 __all__ = ['SHORT', 'MANY', 'BLOCK', 'Drawn', 'rows_of', 'emission_counts', 'with_emitted', 'Part', 'Best', 'best_paths',
            'Expected', 'behind_free', 'base_of', 'OneList', 'explain_one', 'FreePart', 'PlacedPart', 'tail_messages',
            'draw_tails', 'in_short_runs', 'WovenPart', 'make_parts', 'in_pieces', 'blocks_of_parts', 'expect_parts',
-           'best_of_parts']
+           'best_of_parts', 'placed_laws', 'redraw', 'draw_shares', 'with_shares']
 
 # %% ../../nbs/engine/parts.ipynb #5ad8baac
 class Drawn(NamedTuple):
@@ -265,6 +265,7 @@ class PlacedPart(Part):
         n_steps = np.where(np.isnan(self.n_steps), last, self.n_steps).astype(np.int64)
         self.data = layout(self.held, places, n_steps, first)
         self.plan = plan_stretches(self.offsets, n_steps, places.values)
+        self.lengths = n_steps
         self.at = np.repeat(self.data.begins[:-1], sizes) + places.values
 
     def asked(self, theta: Theta, key: np.uint64, sweep: int, look: bool) -> dict:
@@ -658,3 +659,199 @@ def best_of_parts(
         part.explain(theta, found.log_prob)
         labels[part.rows], places[part.rows] = found.labels, found.places
     return labels, places
+
+# %% ../../nbs/engine/parts.ipynb #cc334037
+NEVER = np.log(1e-9) # log of an emission weight, relative to the largest, that is left for later
+DOUBTS = int(Stream.DOUBTS)
+
+class Narrow(NamedTuple):
+    "States that an observation may have come from, all observations end to end."
+    begins: np.ndarray # `(n + 1,)`, where the states of each observation begin
+    states: np.ndarray # The states
+    weights: np.ndarray # Emission weights, the largest is 1
+    tops: np.ndarray # `(n,)`, logs of what was divided out
+
+def narrow_block(log_b):
+    "The states that are not out of the question, for each observation, by their number."
+    top = log_b.max(1, initial=-np.inf)
+    top[~np.isfinite(top)] = 0.
+    near = log_b - top[:, None]
+    which = near >= NEVER
+    return which.sum(1), np.nonzero(which)[1], np.exp(near[which]), top
+
+def narrow_states(part, theta):
+    "The states that are not out of the question, for each observation of a part."
+    values = part.problem.sequences.values[part.rows]
+    emission, n = part.problem.family.emission(theta.emission), max(len(values), 1)
+    blocks = [values[a:a + BLOCK] for a in range(0, n, BLOCK)]
+    each = zip(*(narrow_block(log_marked(emission, block, None)) for block in blocks))
+    sizes, *rest = (np.concatenate(x) for x in each)
+    return Narrow(np.r_[0, np.cumsum(sizes)], *rest)
+
+@njit(cache=True, inline="always")
+def narrow_of(k, narrow, label, states, weights):
+    "Fill in the states that observation `k` may have, and their weights; how many there are."
+    lo, size = narrow.begins[k], narrow.begins[k + 1] - narrow.begins[k]
+    inside = False
+    for x in range(size):
+        states[x], weights[x] = narrow.states[lo + x], narrow.weights[lo + x]
+        inside = inside or states[x] == label
+    if inside: return size
+    states[0], weights[0] = label, 1.
+    return 1
+
+# %% ../../nbs/engine/parts.ipynb #40496d68
+class Laws(NamedTuple):
+    "Weights of stretches by the number of omitted visits."
+    between: np.ndarray # `(d, S, S)`
+    before: np.ndarray # `(d, S)`
+    after: np.ndarray # `(d, S)`
+
+@njit(cache=True, error_model="numpy")
+def filter_labels(k, n, kinds, laws, narrow, old, states, weights, alpha, sizes):
+    "Forward weights of the `n` labels from `k` on; logs of what was divided out."
+    logs = 0.
+    for m in range(n):
+        sizes[m] = narrow_of(k + m, narrow, old[m], states[m], weights)
+        total, d = 0., kinds[m]
+        for x in range(sizes[m]):
+            s, here = states[m, x], 0.
+            if m == 0: here = laws.before[d, s]
+            else:
+                for y in range(sizes[m - 1]):
+                    here += alpha[m - 1, y] * laws.between[d, states[m - 1, y], s]
+            alpha[m, x] = here * weights[x]
+            total += alpha[m, x]
+        for x in range(sizes[m]): alpha[m, x] /= total
+        logs += np.log(total) + narrow.tops[k + m]
+    return logs
+
+@njit(cache=True, error_model="numpy")
+def choose(weights, size, u):
+    "A place among the first `size` weights, in proportion to them."
+    total = 0.
+    for x in range(size): total += weights[x]
+    u *= total
+    for x in range(size):
+        u -= weights[x]
+        if u < 0: return x
+    return size - 1
+
+# %% ../../nbs/engine/parts.ipynb #64ea652e
+@njit(cache=True, nogil=True, error_model="numpy")
+def redraw_share(share, shares, plan, laws, narrow, labels, draw, first, longest, out):
+    "New labels in every `shares`-th list, and the log-likelihood as far as narrow states go."
+    S = laws.after.shape[1]
+    states, sizes = np.empty((longest, S), np.int64), np.empty(longest, np.int64)
+    alpha, weights = np.empty((longest, S)), np.empty(S)
+    for i in range(share, len(out), shares):
+        a, n, out[i] = plan.offsets[i], plan.offsets[i + 1] - plan.offsets[i], 0.
+        if n == 0: continue
+        logs = filter_labels(a, n, plan.before[a:a + n], laws, narrow, labels[a:a + n], states,
+                             weights, alpha, sizes)
+        total = 0.
+        for x in range(sizes[n - 1]):
+            alpha[n - 1, x] *= laws.after[plan.after[i], states[n - 1, x]]
+            total += alpha[n - 1, x]
+        out[i] = logs + np.log(total)
+        if not out[i] > -np.inf: continue # weights too small for numbers: labels stay
+        s = 0
+        for m in range(n - 1, -1, -1):
+            for x in range(sizes[m]):
+                weights[x] = alpha[m, x]
+                if m < n - 1: weights[x] *= laws.between[plan.before[a + m + 1], states[m, x], s]
+            u, _ = uniforms(draw.key, draw.stream, draw.sweep, first + i, m)
+            s = states[m, choose(weights, sizes[m], u)]
+            labels[a + m] = s
+
+# %% ../../nbs/engine/parts.ipynb #7a528709
+def placed_laws(
+    T: np.ndarray, # Latent transition matrix `(S, S)`
+    start: np.ndarray, # Law of the first latent state `(S,)`
+    psi: np.ndarray, # Omission probabilities `(S,)`
+    most: int, # Largest number of omitted visits
+) -> Laws:
+    "Weights of stretches of known lengths."
+    S = len(psi)
+    laws = stretch_laws(T, start, psi, most).T
+    parts = laws[:, :S * S].reshape(-1, S, S), laws[:, S * S:-S], laws[:, -S:]
+    return Laws(*map(np.ascontiguousarray, parts))
+
+def redraw(
+    part: PlacedPart, # Lists whose places are known
+    narrow: Any, # From `narrow_states`
+    theta: Theta, # The present point
+    labels: np.ndarray, # Labels as they are
+    draw: Draw, # Key, stream and sweep
+) -> tuple[np.ndarray, np.ndarray]: # Labels, and the log-likelihood of each list
+    "Draw the labels that are in doubt."
+    plan, labels = part.plan, labels.copy()
+    most = max(int(plan.before.max(initial=0)), int(plan.after.max(initial=0)), len(plan.empty))
+    laws = placed_laws(theta.T, theta.start, part.psi(theta), most)
+    logs, longest = np.zeros(len(plan.after)), int(np.diff(plan.offsets).max(initial=1))
+    in_shares(redraw_share, plan, laws, narrow, labels, draw, part.first, longest, logs)
+    sizes = np.diff(plan.offsets)
+    for d, n in enumerate(plan.empty): # lists without observations, by their length less one
+        if n: logs[(sizes == 0) & (part.lengths == d + 1)] = np.log(laws.before[d]
+                                                  @ (part.psi(theta) / (1 - part.psi(theta))))
+    return labels, logs
+
+# %% ../../nbs/engine/parts.ipynb #f20e795f
+SHARES = int(Stream.SHARES)
+
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def share_forwards(codes, laws, M, a):
+    "Fill in the weights of each number of omitted visits in the first stretches, `(n + 1, M + 1)`."
+    a[:len(codes) + 1, :M + 1] = 0.
+    a[0, 0] = 1.
+    for k in range(len(codes)):
+        law, here, after, top = laws[codes[k]], a[k], a[k + 1], 0.
+        for m in range(M + 1):
+            w = here[m]
+            if w == 0: continue
+            for d in range(M + 1 - m): after[m + d] += w * law[d]
+        for m in range(M + 1): top = max(top, after[m])
+        for m in range(M + 1): after[m] /= top
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def share_out(share, shares, codes, runs, totals, laws, draw, longest, gaps):
+    "Share out the total of every `shares`-th run."
+    a, weights = np.empty((longest + 1, laws.shape[1])), np.empty(laws.shape[1])
+    for r in range(share, len(totals), shares):
+        own, m = codes[runs[r]:runs[r + 1]], np.int64(totals[r])
+        share_forwards(own, laws, m, a)
+        for k in range(len(own) - 1, -1, -1):
+            for d in range(m + 1): weights[d] = a[k, m - d] * laws[own[k], d]
+            u, _ = uniforms(draw.key, draw.stream, draw.sweep, r, k)
+            gaps[runs[r] + k] = choose(weights, m + 1, u)
+            m -= gaps[runs[r] + k]
+
+# %% ../../nbs/engine/parts.ipynb #49947639
+def draw_shares(
+    theta: Theta, # The present point
+    counted: Stretches, # With tied runs
+    draw: Draw, # Key, stream and sweep
+) -> np.ndarray: # Omitted visits in each tied stretch
+    "Share the totals of tied runs out among their stretches."
+    gaps = np.zeros(len(counted.codes), np.int64)
+    most, longest = int(counted.totals.max()), int(np.diff(counted.runs).max())
+    laws = stretch_laws(theta.T, theta.start, theta.psi, most)
+    in_shares(share_out, counted.codes, counted.runs, counted.totals, laws, draw, longest, gaps)
+    return gaps
+
+def with_shares(
+    counted: Stretches, # With tied runs
+    gaps: np.ndarray, # Omitted visits in each tied stretch
+) -> Stretches:
+    "The same counts with the tied stretches fixed."
+    S, codes = len(counted.first), counted.codes
+    kinds, D = S * S + 2 * S, int(gaps.max(initial=0)) + 1
+    table = np.bincount(gaps * kinds + codes, minlength=D * kinds).reshape(D, kinds) * 1.
+    tied = table.sum(0)
+    fixed = Stretches(np.zeros((S, S)), np.zeros(S), np.zeros(S),
+                      table[:, :S * S].reshape(D, S, S), table[:, S * S:-S], table[:, -S:],
+                      np.zeros(0), codes[:0], counted.runs[:1], counted.totals[:0])
+    loose = counted._replace(free=counted.free - tied[:S * S].reshape(S, S), codes=codes[:0],
+                             first=counted.first - tied[S * S:-S], last=np.zeros(S),
+                             runs=counted.runs[:1], totals=counted.totals[:0])
+    return add_stretches(loose, fixed)

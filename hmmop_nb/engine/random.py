@@ -41,6 +41,8 @@ class Stream(IntEnum):
     TAILS = 26 # hidden states after the last time stamp of a list
     LENGTHS = 27 # lengths of walks that are not known
     AUXILIARY = 28 # what emissions draw of their own: missing coordinates, kinds, scales
+    SHARES = 29 # how known totals are shared out among gaps
+    DOUBTS = 30 # labels that are in doubt, drawn between two draws of all
     GAP_LENGTHS = 40 # gaps of lists without any place, by counts
     QUALITIES = 41 # omission probability of each sequence
 

@@ -405,9 +405,7 @@ def slopes_of_fixed(T, psi, n, slopes, X, dX):
         for j in range(S): G[0, i, j] = T[i, j]
     for d in range(D):
         if d > 0:
-            for i in range(S):
-                for j in range(S): G[d, i, j] = 0.
-            add_product(G[d - 1], X, G[d])
+            np.dot(G[d - 1], X, G[d])
             c[d] = divide_out(G[d])
             logs += np.log(c[d])
         for i in range(S):
@@ -415,7 +413,7 @@ def slopes_of_fixed(T, psi, n, slopes, X, dX):
                 if n[d, i, j] == 0: continue
                 total += n[d, i, j] * (np.log(G[d, i, j] * (1 - psi[j])) + logs)
                 slopes.psi[j] -= n[d, i, j] / (1 - psi[j])
-    dG, before = slopes.room[6], slopes.room[7]
+    dG, before, more = slopes.room[6], slopes.room[7], slopes.room[8]
     for i in range(S):
         for j in range(S): dG[i, j] = 0.
     for d in range(D - 1, -1, -1):
@@ -423,10 +421,11 @@ def slopes_of_fixed(T, psi, n, slopes, X, dX):
             for j in range(S):
                 if n[d, i, j] > 0: dG[i, j] += n[d, i, j] / G[d, i, j]
                 if d > 0: dG[i, j] /= c[d]
-                before[i, j] = 0.
         if d == 0: break
-        add_left(G[d - 1], dG, dX)
-        add_right(dG, X, before)
+        np.dot(G[d - 1].T, dG, more)
+        for i in range(S):
+            for j in range(S): dX[i, j] += more[i, j]
+        np.dot(dG, X.T, before)
         dG, before = before, dG
     for i in range(S):
         for j in range(S): slopes.T[i, j] += dG[i, j]
