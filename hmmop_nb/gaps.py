@@ -36,8 +36,8 @@ from .transforms import thin
 
 # %% auto #0
 __all__ = ['MOST_GAPS', 'NO_PSI', 'gap_law', 'Latent', 'expected_latent', 'bridge_counts', 'GapTables', 'gap_tables', 'Gaps',
-           'draw_gaps', 'undecided', 'cut_gaps', 'GapsSampler', 'AugmentedSampler', 'FreeSampler', 'PaperState',
-           'PaperInfo', 'share_of_gaps', 'PaperSampler', 'gaps_sampler', 'fit_gaps']
+           'draw_gaps', 'undecided', 'cut_gaps', 'GapsSampler', 'AugmentedSampler', 'ListSampler', 'FreeSampler',
+           'PaperState', 'PaperInfo', 'share_of_gaps', 'PaperSampler', 'gaps_sampler', 'fit_gaps']
 
 # %% ../nbs/04_gaps.ipynb #bedb946d
 MOST_GAPS = 10**5 # longest table of gaps
@@ -432,13 +432,24 @@ def slide_state(
                           likelihood=state.likelihood + found.gain)
 
 # %% ../nbs/04_gaps.ipynb #c730f0cd
-class FreeSampler(GapsSampler, CollapsedSampler):
+class ListSampler(GapsSampler, CollapsedSampler):
     "Observed states, then `T` by a Hamiltonian move with gaps and omitted states summed out."
     variant = "collapsed"
 
     def __init__(self, problem: Problem, leaps: int = 64):
         super().__init__(problem, leaps=leaps)
         self.leaps = leaps
+
+    def remarks(self, posterior: Posterior, states: list) -> list[str]:
+        "A `psi` that the data cannot bear."
+        said = super().remarks(posterior, states)
+        if posterior.n_draws < ENOUGH or self.problem.groups is not None: return said
+        return said + unbearable_psi(self.problem.psi, states[0].counts.transitions)
+
+class FreeSampler(ListSampler):
+    "The same with steps along the ridge, where unknown omission probabilities make one."
+    def __init__(self, problem: Problem, leaps: int = 64):
+        super().__init__(problem, leaps)
         free = problem.allowed.all() and (problem.start is not None or problem.allowed_start.all())
         self.slides = problem.learns_psi and problem.groups is None and bool(free)
 
@@ -448,12 +459,6 @@ class FreeSampler(GapsSampler, CollapsedSampler):
         "A step along the ridge, if there is one, then a sweep as ever."
         if self.slides: state = slide_state(self, state, sweep_rng(key, sweep, Stream.RIDGE))
         return super().step(state, key, sweep, warm)
-
-    def remarks(self, posterior: Posterior, states: list) -> list[str]:
-        "A `psi` that the data cannot bear."
-        said = super().remarks(posterior, states)
-        if posterior.n_draws < ENOUGH or self.problem.groups is not None: return said
-        return said + unbearable_psi(self.problem.psi, states[0].counts.transitions)
 
 # %% ../nbs/04_gaps.ipynb #649c3996
 class PaperState(NamedTuple):
@@ -546,7 +551,9 @@ def gaps_sampler(
     "The sampler of a variant."
     word(variant, "variant", ("collapsed", "marginal", "augmented", "paper"))
     if variant == "marginal": return MarginalSampler("gaps", problem, leaps)
-    if variant == "collapsed": return FreeSampler(problem, whole(leaps, "leaps", 1))
+    if variant == "collapsed":
+        kind = FreeSampler if problem.learns_psi else ListSampler
+        return kind(problem, whole(leaps, "leaps", 1))
     if variant == "augmented": return AugmentedSampler(problem)
     if problem.learns_psi:
         raise ValueError(f'psi: psi{first_place(problem.unknown)} is nan, but variant="paper" '
