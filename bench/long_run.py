@@ -15,7 +15,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 import numpy as np
 
 import hmmop_nb as hm
-from hmmop_nb.gaps import FreeSampler
+from hmmop_nb.gaps import ListSampler
 from hmmop_nb.known_gaps import CollapsedSampler
 
 OUT = Path(__file__).resolve().parents[1] / "nbs" / "results" / "trust_long.csv"
@@ -43,7 +43,7 @@ def watched(kind, every, rows, name):
 def runs(data, model):
     "The two calls to be watched."
     same = dict(emission=model.emission, chains=1, progress=False, seed=2)
-    yield "Gaps", FreeSampler, partial(hm.fit_gaps, data.sequences, model.psi, **same)
+    yield "Gaps", ListSampler, partial(hm.fit_gaps, data.sequences, model.psi, **same)
     yield "Matching", CollapsedSampler, partial(hm.fit_matching, data.sequences, data.n_steps,
                                                psi=model.psi, **same)
 

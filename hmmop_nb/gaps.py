@@ -17,6 +17,7 @@ from hmmop_nb.engine.checks import (
     word
 )
 from .engine.driver import ENOUGH, run_chains, unbearable_psi
+from .engine.hamiltonian import with_counts
 from .engine.lattice import explain_impossible
 from .engine.marginal import MarginalSampler
 from .engine.messages import Paths, draw_paths, layout
@@ -26,14 +27,17 @@ from .engine.posterior import Posterior
 from .engine.problem import Counts, Prior, Problem, Theta, draw_theta, pose
 from .engine.random import Stream, sweep_rng, uniforms
 from .engine.stretches import INNER, observed_chain
-from .known_gaps import CollapsedSampler, GibbsSampler, Info, State, describe, warm_start
+from hmmop_nb.known_gaps import (
+    CollapsedInfo, CollapsedSampler, CollapsedState, GibbsSampler, Info, State, describe,
+    warm_start
+)
 from .model import Sequences
 from .transforms import thin
 
 # %% auto #0
 __all__ = ['MOST_GAPS', 'NO_PSI', 'gap_law', 'Latent', 'expected_latent', 'bridge_counts', 'GapTables', 'gap_tables', 'Gaps',
-           'draw_gaps', 'undecided', 'cut_gaps', 'GapsSampler', 'AugmentedSampler', 'FreeSampler', 'PaperState',
-           'PaperInfo', 'share_of_gaps', 'PaperSampler', 'gaps_sampler', 'fit_gaps']
+           'draw_gaps', 'undecided', 'cut_gaps', 'GapsSampler', 'AugmentedSampler', 'ListSampler', 'FreeSampler',
+           'PaperState', 'PaperInfo', 'share_of_gaps', 'PaperSampler', 'gaps_sampler', 'fit_gaps']
 
 # %% ../nbs/04_gaps.ipynb #bedb946d
 MOST_GAPS = 10**5 # longest table of gaps
@@ -237,6 +241,85 @@ def draw_gaps(
     in_shares(draw_gaps_share, states, offsets, tables, np.uint64(key), sweep, gaps)
     return gaps
 
+# %% ../nbs/04_gaps.ipynb #5f1b46c4
+LEAST_ENTRY = 1e-12 # no step along a line begins or ends at a point with a smaller entry
+
+class Line(NamedTuple):
+    "All points that have one observed chain and differ in one omission probability."
+    rows: np.ndarray # Rows of `T` at the present point; the start below them if it is learned
+    way: np.ndarray # What is added to them, times `a`
+    stay: float # Probability to stay in the state
+    psi: float # Its omission probability at the present point
+
+def line_through(rows, psi, s):
+    "The line along which `psi[s]` moves."
+    return Line(rows, np.outer(rows[:, s], np.eye(len(psi))[s] - rows[s]), rows[s, s], psi[s])
+
+def how_far(line, psi):
+    "The number `a` that belongs to an omission probability."
+    return (psi - line.psi) / ((1 - psi) * (1 - line.stay) + (1 - line.psi) * line.stay)
+
+def highest_psi(line):
+    "The omission probability at which a transition is used up."
+    used = line.way < 0
+    a = np.min(-line.rows[used] / line.way[used], initial=1 / line.stay)
+    return 1 - (1 - line.psi) * (1 - a * line.stay) / (1 + a * (1 - line.stay))
+
+# %% ../nbs/04_gaps.ipynb #22ae370f
+class Beliefs(NamedTuple):
+    "What is believed beforehand, and what the first observations say if the start is known."
+    rows: np.ndarray # Concentrations, as many rows as move
+    psi: np.ndarray # `(2, S)`, of omitted and of observed visits
+    start: np.ndarray # `(S,)`, the known start
+    first: np.ndarray # `(S,)`, first observations by state; zeros if the start is learned
+
+def along_line(line, psi, beliefs, s):
+    "Log density of an omission probability given the observed chain, up to a constant."
+    S, a = line.rows.shape[1], how_far(line, psi)
+    rows = line.rows + a * line.way
+    if not rows.min() >= LEAST_ENTRY: return -np.inf
+    omitted, observed = beliefs.psi[:, s]
+    power = S + len(rows) - 1 # 2 S, or one less if the start is known
+    return (((beliefs.rows - 1) * np.log(rows)).sum() + (omitted - 1) * np.log(psi)
+            + (observed + S - 2) * np.log1p(-psi) + power * np.log1p(a * (1 - line.stay)))
+
+def slice_between(log_density, x, low, high, rng):
+    "A draw that leaves a law between two ends unchanged."
+    height = log_density(x) - rng.exponential()
+    while True:
+        new = rng.uniform(low, high)
+        if log_density(new) >= height: return new
+        if new < x: low = new
+        else: high = new
+
+# %% ../nbs/04_gaps.ipynb #dd67022a
+class Slid(NamedTuple):
+    "A point of the ridge."
+    rows: np.ndarray # As in `Line`
+    psi: np.ndarray # `(S,)`
+    gain: float # What the log-likelihood of the first observations has gained
+
+def slide(rows, psi, unknown, beliefs, rng):
+    "Draw every unknown omission probability given the observed chain, one after the other."
+    S, gain = len(psi), 0.
+    known_start = len(rows) == S
+    R = thin(rows[:S], psi)
+    r0 = beliefs.start * (1 - psi) + (beliefs.start * psi) @ R
+    def first_laws(s, new): return r0 + (new - psi[s]) * beliefs.start[s] * (R[s] - np.eye(S)[s])
+    def said(law): return (beliefs.first[seen] * np.log(law[seen])).sum()
+    seen = beliefs.first > 0
+    for s in rng.permutation(np.flatnonzero(unknown)):
+        line, before = line_through(rows, psi, s), said(r0)
+        def log_density(new):
+            found = along_line(line, new, beliefs, s)
+            return found + said(first_laws(s, new)) if known_start else found
+        new = slice_between(log_density, psi[s], 0., highest_psi(line), rng)
+        if known_start: r0 = first_laws(s, new)
+        rows = line.rows + how_far(line, new) * line.way
+        rows, psi = rows / rows.sum(1, keepdims=True), np.where(np.arange(S) == s, new, psi)
+        gain += said(r0) - before
+    return Slid(rows, psi, gain)
+
 # %% ../nbs/04_gaps.ipynb #b5a4b997
 NO_PSI = ("psi: no entry is known: lists of unknown latent length bound it from above, but below "
           "the bound its posterior, and that of T, follow the prior; give one entry of psi, an "
@@ -327,8 +410,29 @@ class AugmentedSampler(GapsSampler):
         latent = bridge_counts(seen.transitions, seen.first, theta.T, theta.start, theta.psi, rng)
         return State(theta, seen._replace(**latent._asdict()), density), Info(likelihood)
 
+# %% ../nbs/04_gaps.ipynb #a93cc541
+def slide_state(
+    self: FreeSampler, state: CollapsedState, rng: np.random.Generator
+) -> CollapsedState:
+    "The state after one step along the ridge for each unknown omission probability."
+    S, theta, unknown = self.problem.n_states, state.theta, self.problem.unknown
+    moving = S if self.problem.start is not None else S + 1
+    if state.log_rows[:moving].min() < np.log(LEAST_ENTRY): return state
+    target = with_counts(self.blank, theta, state.stretches, state.more)
+    alpha, nothing = target.concentrations, np.zeros(S)
+    first = state.stretches.first if moving == S else nothing
+    beliefs = Beliefs(alpha[:moving], alpha[S + 1:], target.start, first)
+    rows = np.exp(state.log_rows[:moving])
+    found = slide(rows / rows.sum(1, keepdims=True), theta.psi, unknown, beliefs, rng)
+    logits = np.where(unknown, np.log(found.psi) - np.log1p(-found.psi), 0.)
+    log_rows = np.vstack([np.log(found.rows), state.log_rows[moving:S + 1], logits])
+    theta = theta._replace(T=found.rows[:S], psi=np.where(unknown, found.psi, theta.psi))
+    if moving > S: theta = theta._replace(start=found.rows[S])
+    return state._replace(theta=theta, log_rows=log_rows,
+                          likelihood=state.likelihood + found.gain)
+
 # %% ../nbs/04_gaps.ipynb #c730f0cd
-class FreeSampler(GapsSampler, CollapsedSampler):
+class ListSampler(GapsSampler, CollapsedSampler):
     "Observed states, then `T` by a Hamiltonian move with gaps and omitted states summed out."
     variant = "collapsed"
 
@@ -341,6 +445,20 @@ class FreeSampler(GapsSampler, CollapsedSampler):
         said = super().remarks(posterior, states)
         if posterior.n_draws < ENOUGH or self.problem.groups is not None: return said
         return said + unbearable_psi(self.problem.psi, states[0].counts.transitions)
+
+class FreeSampler(ListSampler):
+    "The same with steps along the ridge, where unknown omission probabilities make one."
+    def __init__(self, problem: Problem, leaps: int = 64):
+        super().__init__(problem, leaps)
+        free = problem.allowed.all() and (problem.start is not None or problem.allowed_start.all())
+        self.slides = problem.learns_psi and problem.groups is None and bool(free)
+
+    def step(
+        self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
+    ) -> tuple[CollapsedState, CollapsedInfo]:
+        "A step along the ridge, if there is one, then a sweep as ever."
+        if self.slides: state = slide_state(self, state, sweep_rng(key, sweep, Stream.RIDGE))
+        return super().step(state, key, sweep, warm)
 
 # %% ../nbs/04_gaps.ipynb #649c3996
 class PaperState(NamedTuple):
@@ -433,7 +551,9 @@ def gaps_sampler(
     "The sampler of a variant."
     word(variant, "variant", ("collapsed", "marginal", "augmented", "paper"))
     if variant == "marginal": return MarginalSampler("gaps", problem, leaps)
-    if variant == "collapsed": return FreeSampler(problem, whole(leaps, "leaps", 1))
+    if variant == "collapsed":
+        kind = FreeSampler if problem.learns_psi else ListSampler
+        return kind(problem, whole(leaps, "leaps", 1))
     if variant == "augmented": return AugmentedSampler(problem)
     if problem.learns_psi:
         raise ValueError(f'psi: psi{first_place(problem.unknown)} is nan, but variant="paper" '

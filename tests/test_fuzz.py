@@ -12,7 +12,7 @@ TARGETS = fuzz.targets()
 MACHINERY = """inference.label_probabilities inference.best_match inference.best_labels inference.in_parts gaps.undecided gaps.cut_gaps
 reading.as_objects reading.is_missing reading.is_text
 gaps.Latent gaps.expected_latent gaps.bridge_counts gaps.GapTables gaps.gap_tables gaps.Gaps gaps.draw_gaps gaps.GapsSampler
-gaps.AugmentedSampler gaps.FreeSampler gaps.PaperState gaps.PaperInfo gaps.share_of_gaps gaps.PaperSampler gaps.gaps_sampler
+gaps.AugmentedSampler gaps.FreeSampler gaps.ListSampler gaps.PaperState gaps.PaperInfo gaps.share_of_gaps gaps.PaperSampler gaps.gaps_sampler
 psi.Identifiability psi.LossIdentifiability psi.CommonPsi psi.length_weights psi.open_psi reading.anndata_table reading.may_miss reading.blank_codes reading.read_for fit.Comparison
 fit.StateChoice fit.Method limits.Limit limits.Plan""".split()
 MODULES = dict(transforms=hm.transforms, inference=hm.inference, gaps=hm.gaps, em=hm.em, psi=hm.psi, plot=hm.plot, chains=hm.chains, limits=hm.limits,

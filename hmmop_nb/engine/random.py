@@ -45,6 +45,7 @@ class Stream(IntEnum):
     DOUBTS = 30 # labels that are in doubt, drawn between two draws of all
     GAP_LENGTHS = 40 # gaps of lists without any place, by counts
     QUALITIES = 41 # omission probability of each sequence
+    RIDGE = 44 # unknown omission probabilities, along points with one observed chain
 
 # %% ../../nbs/engine/random.ipynb #3b22a80c
 _M0, _M1, _W0, _W1 = (np.uint64(c) for c in (0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85))
