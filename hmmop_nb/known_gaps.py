@@ -243,7 +243,6 @@ class CollapsedInfo(NamedTuple):
     corrected: float # Acceptance probability of the correction; 1 if no stretches are tied
 
 # %% ../nbs/02_known_gaps.ipynb #c0117a1e
-CERTAIN = -.01 # log probability of labels that need not be drawn every time
 EVERY = 5 # sweeps between two draws of emissions, or of one `psi` for all states
 FULL = 10 # sweeps between two draws of all labels, if those in doubt are drawn in every sweep
 SELDOM = 100 # sweeps between two draws of certain labels, if nothing else is drawn with them
@@ -254,6 +253,10 @@ def log_emitted(problem, theta, labels):
     logs = problem.family.emission(theta.emission).log_likelihood(problem.sequences.values)
     return logs[np.arange(len(labels)), labels].sum()
 
+def doubt_allowed(n_observations):
+    "How far from certain all labels together may be, in nats, if they are drawn seldom."
+    return min(.5, .01 + 1e-5 * n_observations)
+
 def is_certain(problem, theta, drawn, likelihood):
     "Whether the labels that were drawn are the only ones that matter."
     if problem.places.windowed.any(): return False # places were drawn, too
@@ -262,7 +265,8 @@ def is_certain(problem, theta, drawn, likelihood):
     for psi, counted in drawn.groups:
         own = theta.psi if psi is None else psi
         joint += stretch_log_likelihood(theta.T, theta.start, own, counted)
-    return bool(joint - likelihood > CERTAIN - 1e-12 * abs(likelihood))
+    most = doubt_allowed(len(problem.sequences.values))
+    return bool(likelihood - joint < most + 1e-12 * abs(likelihood))
 
 def renew_psi(problem, state, rng):
     "The state with a new `psi` for all states, the observed states as they were."
@@ -360,6 +364,7 @@ def choose_turns(state, corrected):
         if mean < HARDLY_ACCEPTED: turns = SHARED
     return state._replace(corrected=mean, turns=turns)
 
+# %% ../nbs/02_known_gaps.ipynb #d8213c13
 def move_shared(sampler, state, target, before, key, sweep, warm):
     "A move with the totals shared out, after the move `before`."
     problem, own = sampler.problem, own_key(key, Stream.SHARES)

@@ -44,13 +44,13 @@ from ..model import HMMOP, MarkovOmission, PerSequenceOmission, Sequences
 __all__ = ['MIXED', 'KINDS', 'CLEAR', 'HAZY', 'CLEAR3', 'NORMAL', 'COUNTS', 'SYMBOLS', 'UNKNOWN', 'TOLD', 'PARTLY', 'EVEN',
            'UNEVEN', 'COLLAPSED', 'AUGMENTED', 'KNOWN_SETTINGS', 'LOCAL', 'PRINTED', 'SPARSE', 'MATCHING_SETTINGS',
            'PAPER', 'GAPS_SETTINGS', 'MOVES', 'QUALITY', 'TABLE', 'MIXED_SETTINGS', 'SETTINGS', 'LIVE', 'ENTRIES',
-           'DRAWS', 'THIN', 'WARMUP', 'SWEEPS', 'STEP', 'CHAIN', 'LIVE_MUTANTS', 'MAY_SLIP', 'MUTANTS', 'CYCLES',
-           'ROUNDS', 'DIGITS', 'BOTH', 'STATES', 'VARIED', 'LOSS_SETTINGS', 'Lists', 'Setting', 'Told', 'counted',
-           'tell', 'Point', 'draw_emission', 'draw_point', 'draw_lengths', 'psi_by_list', 'simulate', 'forward_sum',
-           'lattice_sum', 'observed', 'woven_sum', 'told_log_likelihood', 'plain_log_likelihood', 'log_likelihood_at',
-           'Drawn', 'emission_quantities', 'quantities', 'quantities_at', 'rng_of', 'fit_setting', 'one_round',
-           'calibrate', 'rank_tables', 'surprise', 'rank_path', 'rank_p', 'rank_band', 'held', 'Moved', 'go_on',
-           'joint_chain', 'prior_draws', 'Score', 'as_score', 'with_power', 'joint_test', 'rank_scores',
+           'DRAWS', 'THIN', 'WARMUP', 'SWEEPS', 'STEP', 'NOTHING', 'CHAIN', 'LIVE_MUTANTS', 'MAY_SLIP', 'MUTANTS',
+           'CYCLES', 'ROUNDS', 'DIGITS', 'BOTH', 'STATES', 'VARIED', 'LOSS_SETTINGS', 'Lists', 'Setting', 'Told',
+           'counted', 'tell', 'Point', 'draw_emission', 'draw_point', 'draw_lengths', 'psi_by_list', 'simulate',
+           'forward_sum', 'lattice_sum', 'observed', 'woven_sum', 'told_log_likelihood', 'plain_log_likelihood',
+           'log_likelihood_at', 'Drawn', 'emission_quantities', 'quantities', 'quantities_at', 'rng_of', 'fit_setting',
+           'one_round', 'calibrate', 'rank_tables', 'surprise', 'rank_path', 'rank_p', 'rank_band', 'held', 'Moved',
+           'go_on', 'joint_chain', 'prior_draws', 'Score', 'as_score', 'with_power', 'joint_test', 'rank_scores',
            'mean_and_error', 'sum_over_lengths', 'quadrature_test', 'between', 'rewritten', 'Mutant', 'infected',
            'trial', 'worst', 'code_stamp', 'gather', 'kinds', 'score_rows', 'study_setting', 'study_mutant',
            'LossSetting', 'loss_kinds', 'tell_loss', 'loss_quantities', 'draw_loss_point', 'coins_of', 'simulate_loss',
@@ -608,6 +608,8 @@ def rank_band(
 # %% ../../nbs/lab/trust.ipynb #9aa6982b
 SWEEPS, STEP = 3, .1
 
+NOTHING = np.zeros((0, 0)) # no matrix
+
 def held(
     state: Any, # State of a sampler
     log_rows: np.ndarray | None, # Logarithms to go on from; `None` takes those of the state
@@ -616,7 +618,7 @@ def held(
     if not hasattr(state, "tuning"): return state
     mass = (state.tuning.inverse_mass > 0) * 1.
     tuning = state.tuning._replace(log_step=np.log(STEP), log_step_avg=np.log(STEP),
-                                   inverse_mass=mass, root=np.zeros((0, 0)))
+                                   inverse_mass=mass, root=NOTHING, whole=NOTHING)
     if log_rows is None: log_rows = state.log_rows
     return state._replace(tuning=tuning, log_rows=log_rows)
 
