@@ -7,12 +7,13 @@
     --peer-python PATH          a Python that has them, and numba, scipy, pyarrow: dynamax wants an environment of its own
     --before COMMAND            put before every row: one that waits for a place on a shared machine
     --alone COMMAND             put before rows that are compared with Dask instead: one that waits for a free machine
+    --minutes 600               begin no row after so many minutes
     --folder /tmp/bench_scale   where files are written; --keep leaves them there
 
 Ten states, sequences of 100 observations, Gaussian emissions, keep 0.5. Every row is measured in a process of its own, so that
 its peak memory is its own. `seconds` is the median of several passes, `cpu` their processor time. Rows are noted in the folder as they come:
 the same command, killed and repeated, goes on with what is missing, but only with the same code and the same options. The table,
-nbs/results/scale.csv, is written at the end, whole, from one run.
+nbs/results/scale.csv, holds one run of one version; what it does not reach is not in it.
 """
 import argparse
 import csv
@@ -32,7 +33,7 @@ OUT = ROOT / "nbs" / "results" / "scale.csv"
 FIELDS = ["what", "observations", "states", "threads", "workers", "seconds", "cpu", "passes", "peak_mb", "bytes", "opened", "note",
           "version", "processor", "stamp", "run"]
 LENGTH, CHUNK = 100, 10**6
-MOST_MB, MOST_SECONDS = 4500, 300 # bounds of peers
+PEERS, MOST_MB, MOST_SECONDS = ("hmmlearn", "dynamax"), 4500, 300 # bounds of peers
 PEER_SIZES = [10**5, 10**6, 10**7, 10**8, 25 * 10**7]
 
 
@@ -230,18 +231,26 @@ class Journal:
         return row
 
 
-def peers(journal, names, folder, *how):
-    "Peers at sizes that grow until one is too much."
-    for name in names:
-        small = None
-        for n in PEER_SIZES:
-            place = write(folder, max(n, CHUNK))
-            row = journal.row(name, n, 2, 0, lambda: in_process(["peer", name, place, n], 2, *how))
-            if row is None: break # out of memory
-            more = PEER_SIZES[min(PEER_SIZES.index(n) + 1, len(PEER_SIZES) - 1)] / n
-            mb = (row["peak_mb"] - small["peak_mb"]) * more + small["peak_mb"] if small else 0
-            small = small or row # what is there without data
-            if mb > MOST_MB or row["seconds"] * more > MOST_SECONDS: break
+def peer_rows(journal, name, folder, *how):
+    "A peer at sizes that grow until one is too much."
+    small = None
+    for n in PEER_SIZES:
+        place = write(folder, max(n, CHUNK))
+        row = journal.row(name, n, 2, 0, lambda: in_process(["peer", name, place, n], 2, *how))
+        if row is None: break # out of memory
+        more = PEER_SIZES[min(PEER_SIZES.index(n) + 1, len(PEER_SIZES) - 1)] / n
+        mb = (row["peak_mb"] - small["peak_mb"]) * more + small["peak_mb"] if small else 0
+        small = small or row # what is there without data
+        if mb > MOST_MB or row["seconds"] * more > MOST_SECONDS: break
+
+
+def order_of(sizes, with_dask, counts, peers):
+    "What to measure, one after the other: small sizes first, so that a run that is cut short has most of it."
+    most = max(with_dask, default=0)
+    def pairs(n, workers): return [(what, n, workers) for what in ("em", "sweep")]
+    rows = [x for n in sizes if n <= most for x in pairs(n, 0)] + [x for n in with_dask for x in pairs(n, 2)]
+    rows += [(name, 0, 0) for name in peers if name] + [("counts", n, 0) for n in counts]
+    return rows + [x for n in sizes if n > most for x in pairs(n, 0)]
 
 
 def save(rows):
@@ -263,34 +272,28 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", default="1e6,1e7,1e8,2.5e8")
     parser.add_argument("--dask", default="1e8")
-    parser.add_argument("--counts", default="1e9")
+    parser.add_argument("--counts", default="1e8,1e9")
     parser.add_argument("--peers", default="hmmlearn,dynamax")
     parser.add_argument("--peer-python", default=sys.executable)
     for name in ("--before", "--alone"): parser.add_argument(name, default="")
     parser.add_argument("--folder", default="/tmp/bench_scale")
+    parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--keep", action="store_true")
     asked = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     def numbers(text): return [int(float(x)) for x in text.split(",") if x]
-    journal = Journal(asked.folder, {k: x for k, x in vars(asked).items() if k not in ("folder", "keep", "peer_python", "before", "alone")})
+    journal = Journal(asked.folder, {k: x for k, x in vars(asked).items() if k not in ("folder", "keep", "peer_python", "before", "alone", "minutes")})
     threads, begin, with_dask = asked.threads, time.time(), numbers(asked.dask)
-    for n in numbers(asked.sizes):
-        place = write(asked.folder, n)
-        for what in ("em", "sweep"):
-            before = (asked.alone if n in with_dask else asked.before).split()
-            journal.row(what, n, threads, 0, lambda: in_process([what, place, threads, 0, 3], threads, before=before))
-    for n in with_dask:
-        place = write(asked.folder, n)
-        for what in ("em", "sweep"):
-            journal.row(what, n, threads, threads,
-                        lambda: in_process([what, place, threads, threads, 3], threads, before=asked.alone.split()))
-    peers(journal, [x for x in asked.peers.split(",") if x], asked.folder, asked.peer_python,
-          asked.before.split())
-    for n in numbers(asked.counts):
-        place = write(asked.folder, n, states_only=True)
-        journal.row("counts", n, threads, 0, lambda: in_process(["counts", place, threads, 0, 1], threads, before=asked.before.split()))
-    save(journal.rows)
+    for what, n, workers in order_of(numbers(asked.sizes), with_dask, numbers(asked.counts), asked.peers.split(",")):
+        if (time.time() - begin) / 60 > asked.minutes: break
+        if what in PEERS: peer_rows(journal, what, asked.folder, asked.peer_python, asked.before.split())
+        else:
+            place = write(asked.folder, n, states_only=what == "counts")
+            before = (asked.alone if n in with_dask and what != "counts" else asked.before).split()
+            how = [what, place, threads, workers, 3]
+            journal.row(what, n, threads, workers, lambda: in_process(how, threads, before=before))
+        save(journal.rows)
     print(f"{len(journal.rows)} rows, {(time.time() - begin) / 60:.1f} minutes")
     if not asked.keep: shutil.rmtree(asked.folder)
 
