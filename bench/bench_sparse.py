@@ -1,6 +1,6 @@
 """Many states: processor time and memory of the sparse and the dense road, `python bench/bench_sparse.py`.
 
-Three kinds of chains at 100, 300 and 1,000 states, psi .2 and .5, one thread, 64 lists of 40 observations: the log-likelihood, and the
+Three kinds of chains, up to 1,000 states, one thread, 32 lists of 40 observations: the log-likelihood, and the
 expectations of an EM step. `once` is what a step takes with two lists of one observation: what is paid for each Theta, whatever the data.
 Every row is measured in a process of its own. The table is nbs/results/scale_sparse.csv, from one run.
 """
@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 OUT = ROOT / "nbs" / "results" / "scale_sparse.csv"
 FIELDS = ["chain", "states", "entries", "psi", "what", "road", "way", "us_each", "once_s", "peak_mb", "version", "processor"]
-LISTS, LENGTH = 64, 40
+LISTS, LENGTH = 32, 40
+SETTINGS = [("random", 100, .5), ("random", 300, .5), ("random", 1000, .5), ("random", 1000, .2), ("band", 1000, .5),
+            ("grid", 100, .5), ("grid", 300, .5), ("grid", 1000, .5)]
 
 
 def chain(kind, S):
@@ -72,16 +74,14 @@ def main():
     if sys.argv[1:2] == ["--one"]: return print(json.dumps(measure(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), *sys.argv[5:])))
     from hmmop_nb import __version__
     environment, rows = os.environ | dict(NUMBA_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"), []
-    for kind in ("random", "band", "grid"):
-        for S in (100, 300, 1000):
-            for psi in (.2, .5):
-                for what in ("likelihood", "em"):
-                    for road in ("sparse", "dense"):
-                        asked = dict(chain=kind, states=S, psi=psi, what=what, road=road)
-                        done = subprocess.run([sys.executable, __file__, "--one", *map(str, asked.values())], capture_output=True,
-                                              text=True, env=environment, check=True)
-                        rows.append(asked | json.loads(done.stdout) | dict(version=__version__, processor=platform.machine()))
-                        print({k: rows[-1][k] for k in FIELDS[:10]}, flush=True)
+    for kind, S, psi in SETTINGS:
+        for what in ("likelihood", "em"):
+            for road in ("sparse", "dense"):
+                asked = dict(chain=kind, states=S, psi=psi, what=what, road=road)
+                done = subprocess.run([sys.executable, __file__, "--one", *map(str, asked.values())], capture_output=True,
+                                      text=True, env=environment, check=True)
+                rows.append(asked | json.loads(done.stdout) | dict(version=__version__, processor=platform.machine()))
+                print({k: rows[-1][k] for k in FIELDS[:10]}, flush=True)
     part = OUT.with_name(f".{OUT.name}.part")
     with open(part, "w", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)

@@ -370,3 +370,13 @@ def test_a_file_that_changes_under_way_is_refused(tmp_path):
 def test_a_method_that_needs_memory_says_so(files):
     with pytest.raises(ValueError, match="wants the data in memory"):
         hm.fit_gaps(in_blocks(files, **COLUMNS, size=SIZE), .4, variant="augmented", n_states=4)
+
+
+def test_functions_that_want_memory_name_the_way_there(files):
+    data = in_blocks(files, **COLUMNS, size=SIZE)
+    np.testing.assert_array_equal(data.read().values, LISTS.values)
+    short = dict(SHORT) | dict(n_states=4)
+    for call in (lambda: hm.forecast(MODEL, data), lambda: hm.filtered_marginals(MODEL, data), lambda: hm.fit_random(data, 40, **short),
+                 lambda: hm.expected_gaps(MODEL, data), lambda: hm.place(MODEL, data, 40),
+                 lambda: hm.fit(data, 4, omission=hm.MarkovOmission(.6, .2), progress=False)):
+        with pytest.raises(ValueError, match=r"pass what data.read\(\) gives"): call()
