@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .messages import _LEAST, _NOTHING, PEAK, smooth, weigh_rows, writeable
+from .messages import PEAK, SURE, smooth, weigh_rows, writeable
 from .parallel import apart, in_shares, together
 from .stretches import observed_chain
 
 # %% auto #0
-__all__ = ['WIDE', 'CLOSE', 'MOST_TURNS', 'SURE', 'GROUPS', 'ROOM', 'LEAST_STATES', 'PAYS', 'Ways', 'by_state', 'both_ways',
+__all__ = ['WIDE', 'CLOSE', 'MOST_TURNS', 'GROUPS', 'ROOM', 'LEAST_STATES', 'PAYS', 'Ways', 'by_state', 'both_ways',
            'add_entries', 'gather', 'turn', 'rest', 'first_turn', 'add_turns', 'Triangle', 'take_out', 'nearby_order',
            'triangle', 'Factors', 'no_factors', 'find_factors', 'divide_by', 'Walk', 'FlowSpace', 'flow_space',
            'go_there', 'go_back', 'flow_there', 'weigh_next', 'add_flows', 'flow_back', 'Flow', 'flow_share',
@@ -300,6 +300,9 @@ def go_back(walk, g, z, space, guess):
     return 2
 
 # %% ../../nbs/engine/sparse.ipynb #fd2a79c8
+_LEAST = 1e-300 # what is added to every q
+_NOTHING = 1e-200 # a share that counts as none
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def flow_there(log_b, at, lengths, walk, space, logs, tops):
     "The way there, of one group, messages kept if there is room; whether all turns came to an end."
@@ -383,7 +386,6 @@ def flow_back(log_b, at, lengths, walk, space, marginals, sums, moved, omitted, 
     return True
 
 # %% ../../nbs/engine/sparse.ipynb #a326e932
-SURE = -600. # a list likelier than this, beside its likeliest labels, cannot have lost any path
 GROUPS = 16 # sums that are kept apart
 ROOM = 2**24 # numbers that a group may keep of its messages
 
