@@ -210,9 +210,9 @@ def part_share(share, shares, part, problem, theta, chain, blocks, found):
     for i in range(share, len(blocks), shares):
         found[i] = part(problem, theta, chain, *blocks[i])
 
-def add_parts(part, problem, theta, chain, size=BLOCK):
+def add_parts(part, problem, theta, chain, most=2**62):
     "Sums over all blocks, in their order, and the log-likelihood of all data."
-    blocks, sums = blocks_of(problem.sequences.offsets, size), None
+    blocks, sums = blocks_of(problem.sequences.offsets, min(BLOCK, most)), None
     found: list = [None] * len(blocks)
     light = BLOCK * theta.T.size < 10**7 and part is observed_part # else threads share a block
     in_shares(part_share, part, problem, theta, chain, blocks, found,
@@ -238,7 +238,7 @@ def sums_observed(problem, theta):
     "Sums of a pass with the length unknown: from the entries of `T` where that pays."
     walk = sparse_walk(theta.T, theta.start, theta.psi)
     if walk is None: return sums_dense(problem, theta)
-    return add_parts(sparse_part, problem, theta, walk, min(BLOCK, 2**22 // len(theta.T)))
+    return add_parts(sparse_part, problem, theta, walk, 2**22 // len(theta.T))
 
 def sums_dense(problem, theta):
     "The same over the observed chain."
