@@ -4,12 +4,16 @@
     --dask 1e8                  the same with two worker processes
     --counts 1e9                states that are seen as they are, counted in one pass
     --peers hmmlearn,dynamax    an EM step of theirs, at sizes that grow until one is beyond MOST_MB or MOST_SECONDS
+    --peer-python PATH          a Python that has them, and numba, scipy, pyarrow: dynamax wants an environment of its own
+    --before COMMAND            put before every row: one that waits for a place on a shared machine
+    --alone COMMAND             put before rows that are compared with Dask instead: one that waits for a free machine
+    --minutes 600               begin no row after so many minutes
     --folder /tmp/bench_scale   where files are written; --keep leaves them there
 
 Ten states, sequences of 100 observations, Gaussian emissions, keep 0.5. Every row is measured in a process of its own, so that
 its peak memory is its own. `seconds` is the median of several passes, `cpu` their processor time. Rows are noted in the folder as they come:
 the same command, killed and repeated, goes on with what is missing, but only with the same code and the same options. The table,
-nbs/results/bench_scale.csv, is written at the end, whole, from one run.
+nbs/results/scale.csv, holds one run of one version; what it does not reach is not in it.
 """
 import argparse
 import csv
@@ -25,12 +29,12 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "nbs" / "results" / "bench_scale.csv"
+OUT = ROOT / "nbs" / "results" / "scale.csv"
 FIELDS = ["what", "observations", "states", "threads", "workers", "seconds", "cpu", "passes", "peak_mb", "bytes", "opened", "note",
           "version", "processor", "stamp", "run"]
 LENGTH, CHUNK = 100, 10**6
-MOST_MB, MOST_SECONDS = 8000, 60 # bounds of peers
-PEER_SIZES = [10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8]
+PEERS, MOST_MB, MOST_SECONDS = ("hmmlearn", "dynamax"), 4500, 300 # bounds of peers
+PEER_SIZES = [10**5, 10**6, 10**7, 10**8, 25 * 10**7]
 
 
 def stamp():
@@ -146,11 +150,14 @@ def measure(what, place, threads, workers, passes):
     def step(k): return em.expectations(problem, theta)
     run = step if what == "em" else sweep
     run(0) # compile
+    def used(): return client.run(lambda: __import__("resource").getrusage(0)).values() if client else []
+    def of_workers(): return sum(x.ru_utime + x.ru_stime for x in used())
+    before = of_workers()
     found = timed(run, passes) | more | dict(peak_mb=peak())
     if client is not None:
-        own = client.run(lambda: __import__("resource").getrusage(0))
-        found["peak_mb"] = found["peak_mb"] + sum(x.ru_maxrss for x in own.values()) / 1024
-        found["cpu"] = sum(x.ru_utime + x.ru_stime for x in own.values()) / (passes + 1) # the first pass, too
+        found["peak_mb"] = found["peak_mb"] + sum(x.ru_maxrss for x in used()) / 1024
+        found["cpu"] += (of_workers() - before) / passes
+        if problem.whole is None: raise ValueError("--dask: the data are one block; give more than 2^20 observations")
         there, back = bytes_sent(client, problem, theta)
         found["bytes"] = there + len(problem.whole) * back
         found["note"] = f"theta {there} bytes to each worker, sums {back} bytes from each of {len(problem.whole)} blocks"
@@ -187,11 +194,11 @@ def peer(name, place, n):
     return timed(run, 1) | dict(peak_mb=peak())
 
 
-def in_process(arguments, threads):
+def in_process(arguments, threads, python=sys.executable, before=()):
     "What a process of its own finds; `None` if it died."
     environment = os.environ | dict(NUMBA_NUM_THREADS=str(threads), OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
                                     PYTHONPATH=str(ROOT), PYTHONWARNINGS="ignore")
-    done = subprocess.run([sys.executable, __file__, "--one", *map(str, arguments)], capture_output=True, text=True, env=environment)
+    done = subprocess.run([*before, python, __file__, "--one", *map(str, arguments)], capture_output=True, text=True, env=environment)
     if done.returncode: print(done.stderr[-2000:], file=sys.stderr)
     return json.loads(done.stdout.splitlines()[-1]) if not done.returncode else None
 
@@ -224,15 +231,26 @@ class Journal:
         return row
 
 
-def peers(journal, names, folder):
-    "Peers at sizes that grow until one is too much."
-    for name in names:
-        for n in PEER_SIZES:
-            place = write(folder, max(n, CHUNK))
-            row = journal.row(name, n, 2, 0, lambda: in_process(["peer", name, place, n], 2))
-            if row is None: break # out of memory
-            tenfold = PEER_SIZES[min(PEER_SIZES.index(n) + 1, len(PEER_SIZES) - 1)] / n
-            if row["peak_mb"] * tenfold > MOST_MB * 1.2 or row["seconds"] * tenfold > MOST_SECONDS: break
+def peer_rows(journal, name, folder, *how):
+    "A peer at sizes that grow until one is too much."
+    small = None
+    for n in PEER_SIZES:
+        place = write(folder, max(n, CHUNK))
+        row = journal.row(name, n, 2, 0, lambda: in_process(["peer", name, place, n], 2, *how))
+        if row is None: break # out of memory
+        more = PEER_SIZES[min(PEER_SIZES.index(n) + 1, len(PEER_SIZES) - 1)] / n
+        mb = (row["peak_mb"] - small["peak_mb"]) * more + small["peak_mb"] if small else 0
+        small = small or row # what is there without data
+        if mb > MOST_MB or row["seconds"] * more > MOST_SECONDS: break
+
+
+def order_of(sizes, with_dask, counts, peers):
+    "What to measure, one after the other: small sizes first, so that a run that is cut short has most of it."
+    most = max(with_dask, default=0)
+    def pairs(n, workers): return [(what, n, workers) for what in ("em", "sweep")]
+    rows = [x for n in sizes if n <= most for x in pairs(n, 0)] + [x for n in with_dask for x in pairs(n, 2)]
+    rows += [(name, 0, 0) for name in peers if name] + [("counts", n, 0) for n in counts]
+    return rows + [x for n in sizes if n > most for x in pairs(n, 0)]
 
 
 def save(rows):
@@ -254,29 +272,28 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", default="1e6,1e7,1e8,2.5e8")
     parser.add_argument("--dask", default="1e8")
-    parser.add_argument("--counts", default="1e9")
+    parser.add_argument("--counts", default="1e8,1e9")
     parser.add_argument("--peers", default="hmmlearn,dynamax")
+    parser.add_argument("--peer-python", default=sys.executable)
+    for name in ("--before", "--alone"): parser.add_argument(name, default="")
     parser.add_argument("--folder", default="/tmp/bench_scale")
+    parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--keep", action="store_true")
     asked = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     def numbers(text): return [int(float(x)) for x in text.split(",") if x]
-    journal = Journal(asked.folder, {k: x for k, x in vars(asked).items() if k not in ("folder", "keep")})
-    threads, begin = asked.threads, time.time()
-    for n in numbers(asked.sizes):
-        place = write(asked.folder, n)
-        for what in ("em", "sweep"):
-            journal.row(what, n, threads, 0, lambda: in_process([what, place, threads, 0, 3], threads))
-    for n in numbers(asked.dask):
-        place = write(asked.folder, n)
-        for what in ("em", "sweep"):
-            journal.row(what, n, threads, threads, lambda: in_process([what, place, threads, threads, 3], threads))
-    peers(journal, [x for x in asked.peers.split(",") if x], asked.folder)
-    for n in numbers(asked.counts):
-        place = write(asked.folder, n, states_only=True)
-        journal.row("counts", n, threads, 0, lambda: in_process(["counts", place, threads, 0, 1], threads))
-    save(journal.rows)
+    journal = Journal(asked.folder, {k: x for k, x in vars(asked).items() if k not in ("folder", "keep", "peer_python", "before", "alone", "minutes")})
+    threads, begin, with_dask = asked.threads, time.time(), numbers(asked.dask)
+    for what, n, workers in order_of(numbers(asked.sizes), with_dask, numbers(asked.counts), asked.peers.split(",")):
+        if (time.time() - begin) / 60 > asked.minutes: break
+        if what in PEERS: peer_rows(journal, what, asked.folder, asked.peer_python, asked.before.split())
+        else:
+            place = write(asked.folder, n, states_only=what == "counts")
+            before = (asked.alone if n in with_dask and what != "counts" else asked.before).split()
+            how = [what, place, threads, workers, 3]
+            journal.row(what, n, threads, workers, lambda: in_process(how, threads, before=before))
+        save(journal.rows)
     print(f"{len(journal.rows)} rows, {(time.time() - begin) / 60:.1f} minutes")
     if not asked.keep: shutil.rmtree(asked.folder)
 

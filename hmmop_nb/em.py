@@ -34,6 +34,7 @@ from hmmop_nb.engine.problem import (
 from .engine.random import Stream, as_key, sweep_rng
 from .engine.reading import open_data
 from .engine.scale import Blocks
+from .engine.sparse import flow, sparse_walk
 from .engine.starts import try_starts
 from .engine.stretches import observed_chain
 from .gaps import expected_latent
@@ -209,9 +210,9 @@ def part_share(share, shares, part, problem, theta, chain, blocks, found):
     for i in range(share, len(blocks), shares):
         found[i] = part(problem, theta, chain, *blocks[i])
 
-def add_parts(part, problem, theta, chain):
+def add_parts(part, problem, theta, chain, most=2**62):
     "Sums over all blocks, in their order, and the log-likelihood of all data."
-    blocks, sums = blocks_of(problem.sequences.offsets, BLOCK), None
+    blocks, sums = blocks_of(problem.sequences.offsets, min(BLOCK, most)), None
     found: list = [None] * len(blocks)
     light = BLOCK * theta.T.size < 10**7 and part is observed_part # else threads share a block
     in_shares(part_share, part, problem, theta, chain, blocks, found,
@@ -222,8 +223,25 @@ def add_parts(part, problem, theta, chain):
     explain_impossible(problem, theta, logs)
     return sums, float(logs.sum())
 
+def sparse_part(problem, theta, walk, first, last):
+    "Expected latent counts of a chain with many zeros, in one block."
+    offsets, family = problem.sequences.offsets[first:last + 1], problem.family
+    own = slice(offsets[0], offsets[-1])
+    log_b = family.emission(theta.emission).log_likelihood(problem.sequences.values[own])
+    found = flow(log_b, offsets - offsets[0], theta.T, walk)
+    emitted = expected_emission(family, theta.emission, found.marginals, own)
+    seen = column_sums(found.marginals)
+    sums = found.transitions, found.first, seen, found.omitted, emitted
+    return Part(sums, found.log_likelihood)
+
 def sums_observed(problem, theta):
-    "Sums of a pass with the length unknown, over the observed chain."
+    "Sums of a pass with the length unknown: from the entries of `T` where that pays."
+    walk = sparse_walk(theta.T, theta.start, theta.psi)
+    if walk is None: return sums_dense(problem, theta)
+    return add_parts(sparse_part, problem, theta, walk, 2**22 // len(theta.T))
+
+def sums_dense(problem, theta):
+    "The same over the observed chain."
     chain = observed_chain(theta.T, theta.start, theta.psi)
     return add_parts(observed_part, problem, theta, chain)
 
@@ -260,11 +278,12 @@ def is_plain(problem):
             problem.law)
     return all(x is None for x in more)
 
-def sums_of(problem, theta):
+def sums_of(problem, theta, dense=False):
     "Sums of a pass over all data, and their log-likelihood; block by block if they are larger."
     if problem.law is not None: kind = sums_law
     elif not is_plain(problem): kind = sums_parts
-    else: kind = sums_observed if problem.n_steps is None else sums_lattice
+    elif problem.n_steps is not None: kind = sums_lattice
+    else: kind = sums_dense if dense else sums_observed
     if problem.whole is None: return kind(problem, theta)
     if problem.tally is not None: return sums_seen(problem, theta)
     sums, log_likelihood = None, 0.
@@ -297,7 +316,7 @@ def as_pass(problem: Problem, theta: Theta, sums: tuple, log_likelihood: float) 
     "What sums over the data tell at a point."
     *sums, emitted = sums
     emitted = family_sums(problem.family, emitted)
-    if not is_plain(problem) or problem.n_steps is not None:
+    if len(sums) == 4: # latent counts already
         return Pass(Counts(*sums, emitted), log_likelihood, None)
     xi, f, observed = sums
     C, omitted, first = expected_latent(theta.T, theta.start, theta.psi, xi, f)
@@ -879,7 +898,11 @@ def choose_starts(problem, restarts, key, tried=None):
     problem = problem.sample() # a start need not see everything
     begin = first_theta(problem, sweep_rng(key, 0, Stream.START))
     symbols = problem.family.prior_probs.shape[1] if problem.family.symbols else 0
-    if problem.init is None and symbols > MANY and (begin.psi < 1).any():
+    free = problem.n_steps is None and is_plain(problem)
+    level = begin._replace(T=shares(1. * problem.allowed, 0))
+    if problem.init is None and free and sparse_walk(*level[:3]) is not None:
+        starts = [level] # the observed chain is dense: a start from it would cost the most
+    elif problem.init is None and symbols > MANY and (begin.psi < 1).any():
         starts = rehearse(problem, begin, key)
     elif problem.init is None:
         found = try_starts(as_naive(problem), begin, key, climb_data)

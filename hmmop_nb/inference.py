@@ -30,6 +30,7 @@ from hmmop_nb.engine.problem import (
 )
 from .engine.reading import open_data, read_for
 from .engine.scale import Blocks, Load, check_folder, in_blocks, is_far, write_block
+from .engine.sparse import flow, sparse_walk
 from .model import HMMOP, Sequences
 from .transforms import thin, thin_start
 
@@ -219,6 +220,13 @@ def thinned(theta):
     "First state law and transition matrix of the chain that is seen."
     return thin_start(theta.start, theta.T, theta.psi), thin(theta.T, theta.psi)
 
+def of_free(problem, theta, marginals):
+    "Likelihood and state probabilities with lengths unknown; by the entries of `T` if that pays."
+    log_b, offsets = problem.family.log_b, problem.sequences.offsets
+    walk = sparse_walk(theta.T, theta.start, theta.psi)
+    if walk is not None: return flow(log_b, offsets, theta.T, walk, marginals)
+    return smooth(log_b, offsets, *thinned(theta), pairs=False, marginals=marginals)
+
 # %% ../nbs/07_inference.ipynb #2585e21a
 def log_likelihood(
     model: HMMOP | Posterior, # A model, or a `Posterior` that stands for the model at its means
@@ -243,8 +251,7 @@ def log_likelihood(
     if in_parts(problem) or problem.positions is not None:
         return expect_parts(problem, theta)[0]
     if problem.n_steps is not None: return lattice_sums(problem, theta).log_likelihood
-    return smooth(problem.family.log_b, problem.sequences.offsets, *thinned(theta),
-                  pairs=False, marginals=False).log_likelihood
+    return of_free(problem, theta, False).log_likelihood
 
 # %% ../nbs/07_inference.ipynb #e9e4104a
 class Placed(NamedTuple):
@@ -280,8 +287,7 @@ def label_probabilities(
         found = lattice_sums(problem, theta, marginals=True)
         gamma = found.marginals
     else:
-        chain = thinned(theta)
-        found = smooth(problem.family.log_b, problem.sequences.offsets, *chain, pairs=False)
+        found = of_free(problem, theta, True)
         gamma = found.marginals
     explain_impossible(problem, theta, found.log_likelihood)
     return gamma / gamma.sum(1, keepdims=True)

@@ -192,6 +192,7 @@ def as_sequences(
 ) -> Sequences:
     "Any of the accepted forms of ragged data as `Sequences`."
     if isinstance(data, Sequences): return data
+    if hasattr(data, "wanted_in_memory"): data.wanted_in_memory() # data in blocks
     if isinstance(data, tuple) and len(data) == 2:
         try: return from_lengths(*data)
         except ValueError as error:

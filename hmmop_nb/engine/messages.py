@@ -22,7 +22,7 @@ from ..model import Sequences
 # %% auto #0
 __all__ = ['LANES', 'SEGMENT', 'BLOCKS', 'SURE', 'HELD', 'PEAK', 'ROOM', 'MOST_SIDE', 'step_weights', 'forward_messages',
            'Layout', 'writeable', 'layout', 'Draw', 'add_counts', 'Paths', 'draw_paths', 'as_logs', 'log_sum',
-           'smooth_logs', 'Smoothed', 'side_by_side', 'smooth', 'draw_in_logs']
+           'smooth_logs', 'weigh_rows', 'Smoothed', 'side_by_side', 'smooth', 'draw_in_logs']
 
 # %% ../../nbs/engine/messages.ipynb #080bab8c
 def step_weights(
@@ -792,8 +792,16 @@ def side_space(longest, S):
                      np.zeros((longest, SIDE)), np.zeros((S, SIDE)), np.zeros((S, SIDE)),
                      np.zeros((S, S, SIDE)), np.zeros((8, SIDE)))
 
+# %% ../../nbs/engine/messages.ipynb #e21d5ae0
 @njit(cache=True, inline="always", error_model="numpy", fastmath={"contract"})
-def weigh_rows(log_b, at, t, active, v, top):
+def weigh_rows(
+    log_b: np.ndarray, # Log densities, end to end `(n, S)`
+    at: np.ndarray, # Where each sequence begins
+    t: int, # The step
+    active: int, # How many sequences have it
+    v: np.ndarray, # `(S, lanes)`, for the densities
+    top: np.ndarray, # `(lanes,)`, for the logs of the largest
+) -> None:
     "Densities of one step, each lane divided by its largest, and the logs of these."
     for l in range(active):
         row = log_b[at[l] + t]

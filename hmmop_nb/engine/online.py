@@ -100,7 +100,7 @@ class OnlineEM:
         problem = self.begin(lists, n_steps) if self.theta is None else self.bind(lists, n_steps)
         remembered = min(self.n_sequences + len(lists), self.memory or np.inf)
         self.theta = with_flat(problem, self.theta, 1 / (1 + remembered))
-        sums, log_likelihood = em.sums_of(problem, self.theta)
+        sums, log_likelihood = em.sums_of(problem, self.theta, dense=True)
         self.take(problem, sums, len(lists))
         self.n_observations += len(lists.values)
         self.history.append(dict(sequences=len(lists), observations=len(lists.values),

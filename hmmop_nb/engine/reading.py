@@ -288,6 +288,7 @@ def read_sequences(
 ) -> tuple[Sequences, list | None]: # `Sequences`, and the labels behind codes or `None` for numbers
     "Ordered observations from any of the usual forms; labels become codes."
     gaps = may_miss(missing)
+    if hasattr(data, "wanted_in_memory"): data.wanted_in_memory() # data in blocks
     if is_anndata(data):
         table = anndata_table(data, sequence, order, value, gaps)
         return read_table(table, None, None, None, labels, gaps)

@@ -648,6 +648,17 @@ class Blocks:
         self.kept["sample"] = join_loads(loads)
         return self.kept["sample"]
 
+    def read(self) -> Sequences:
+        "All sequences, in memory."
+        return load(self.here(self.ticket(0, self.n_sequences))).sequences
+
+    def wanted_in_memory(self) -> None:
+        "Refuse, for functions that do not work in blocks."
+        raise ValueError("sequences: are data in blocks, and this function wants them in memory; "
+                         "if they fit, pass what data.read() gives. In blocks work fit, fit_em, "
+                         "fit_gaps, fit_known, fit_naive, fit_analytic, fit_matching, "
+                         "choose_n_states, log_likelihood, decode and posterior_marginals")
+
     def with_told(self, told: dict) -> Blocks:
         "The same data with more that is known."
         columns, told = settle_told(told, self)
