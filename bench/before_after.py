@@ -3,6 +3,7 @@
 Three questions, each answered by short processes that take turns, so that a busy machine hits both:
 the processor time of one sweep once everything is compiled, that of the first call when nothing is,
 and that of the import beside what it stands on. Only public calls are made, which both trees have.
+Of the first call of Gaps it is also told which kernels its time goes to, and how much of it is LLVM's.
 With `--save` the table goes to nbs/results/bench_house.csv.
 
 Known and Matching have had another default since version 0.1.0, whose sweep does other things. Where a
@@ -34,12 +35,13 @@ NAMES = tuple(WHAT)
 GROUND = "import numpy, scipy.special, numba"
 
 CHILD = """
-import inspect, json, sys, time, warnings
+import collections, inspect, json, sys, time, warnings
 warnings.simplefilter("ignore")
 name, question, tree = sys.argv[1:4]
 method, _, learned = name.partition(" ")
 import numpy as np
 import hmmop_nb as hm
+from numba.core import event
 assert hm.__file__.startswith(tree), hm.__file__
 
 model = hm.degree_chain(10, 5, psi=.5, scale=.3, seed=0)
@@ -74,6 +76,31 @@ def call(n):
     point = hm.fit_em(data.sequences, psi=.5, n_states=10, init=init, max_iter=n)
     return point.info["iterations"]
 
+class Kernels(event.Listener):
+    "Seconds that each kernel takes to compile, without the kernels that it calls."
+    def __init__(self): self.under_way, self.own = [], collections.Counter()
+    def on_start(self, now): self.under_way.append([time.process_time(), 0.])
+    def on_end(self, now):
+        begin, inside = self.under_way.pop()
+        took = time.process_time() - begin
+        self.own[now.data["dispatcher"].py_func.__qualname__] += took - inside
+        if self.under_way: self.under_way[-1][1] += took
+
+class InLLVM(event.Listener):
+    "Seconds inside LLVM, whose lock may be taken again by who has it."
+    depth, seconds, begin = 0, 0., 0.
+    def on_start(self, now):
+        if not self.depth: self.begin = time.process_time()
+        self.depth += 1
+    def on_end(self, now):
+        self.depth -= 1
+        if not self.depth: self.seconds += time.process_time() - self.begin
+
+kernels, in_llvm = Kernels(), InLLVM()
+if question == "first":
+    event.register("numba:compile", kernels)
+    event.register("numba:llvm_lock", in_llvm)
+
 def timed(n):
     begin = time.process_time()
     done = call(n)
@@ -81,7 +108,8 @@ def timed(n):
 
 first, _ = timed(UNITS[0])
 again, few = timed(UNITS[0])
-found = dict(version=hm.__version__, first=first - again)
+found = dict(version=hm.__version__, first=first - again, llvm=in_llvm.seconds,
+             kernels=dict(kernels.own.most_common(6)))
 if question == "steady":
     turns = [(timed(UNITS[0]), timed(UNITS[1])) for _ in range(3)]
     found |= dict(few=few, many=turns[0][1][1], short=min(a for (a, _), _ in turns),
@@ -140,11 +168,22 @@ def steady(trees, name, rounds):
 
 
 def first_call(trees, name, rounds):
-    "Least processor seconds that the first call spends on compiling."
-    times = {tree: [] for tree in trees}
+    "What the child says of the first call in which compiling took the fewest processor seconds."
+    told = {tree: [] for tree in trees}
     for _ in range(rounds):
-        for tree in trees: times[tree].append(tree.ask(name, "first", fresh=True)["first"])
-    return {tree: min(seconds) for tree, seconds in times.items()}
+        for tree in trees: told[tree].append(tree.ask(name, "first", fresh=True))
+    return {tree: min(found, key=lambda x: x["first"]) for tree, found in told.items()}
+
+
+def parts_of(told):
+    "Rows about what the first call of Gaps is made of."
+    found = []
+    for tree, said in told.items():
+        parts = {"LLVM": said["llvm"]} | {f"kernel {name}": x for name, x in said["kernels"].items()}
+        print(f"  {tree.how}: " + ", ".join(f"{name} {x:.2f}" for name, x in parts.items()))
+        found += [dict(what=f"first call of Gaps: {name}", how=tree.how, seconds=x, version=tree.version)
+                  for name, x in parts.items()]
+    return found
 
 
 def imports(trees, rounds):
@@ -173,7 +212,9 @@ def measure(trees, names, rounds):
     found = []
     for name in names: found += rows(WHAT[name], steady(trees, name, rounds))
     for name in names:
-        found += rows(f"compiling for {WHAT[name]}", first_call(trees, name, max(1, rounds // 3)))
+        told = first_call(trees, name, max(1, rounds // 3))
+        found += rows(f"compiling for {WHAT[name]}", {tree: x["first"] for tree, x in told.items()})
+        if name == "gaps learned": found += parts_of(told)
     seconds, ground = imports(trees, rounds)
     found += rows("import hmmop_nb", seconds)
     found.append(dict(what="import hmmop_nb", how=GROUND, seconds=ground, version=""))

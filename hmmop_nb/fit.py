@@ -622,6 +622,7 @@ def sorting_column(data: Data, name: str) -> str | None:
     if not hasattr(table, "keys") or name not in table: return name # refused later, with a reason
     return None if is_missing(table[name]).any() else name
 
+# %% ../nbs/10_fit.ipynb #866bcd51
 def settle_n_states(
     n_states: Any, # As the user gave it
     sequences: Sequences, # Observations
@@ -670,6 +671,7 @@ def by_state(
                          "known")
     return as_floats([given.get(name, otherwise) for name in names], what)
 
+# %% ../nbs/10_fit.ipynb #2e54c85c
 def state_names(emission: Any, n_states: Any, labels: list | None) -> list:
     "Names of the states: labels if they are seen as they are, else numbers."
     learned = read_emission(emission) is not None
@@ -706,6 +708,7 @@ def say_labels(names: list) -> list[str]:
     shown = [f"{name} = {s}" for s, name in enumerate(names[:8])]
     return [f"labels: {', '.join(shown)}{', …' if len(names) > 8 else ''}"]
 
+# %% ../nbs/10_fit.ipynb #8ecdac4b
 MANY = 150 # states, from which on it is worth a remark
 
 def settle_prior(prior: Any, name: str, psi: Any) -> tuple[Any, list[str]]:
@@ -759,6 +762,7 @@ def say_size(data: Data, sequences: Sequences) -> list[str]:
     return [count_of(len(sequences), "sequence"), count_of(len(sequences.values), "observation"),
             *without_value(sequences)]
 
+# %% ../nbs/10_fit.ipynb #3ff9b183
 def read_all(
     data: Data, # What the user gave
     told: dict[str, Any], # What is known about the gaps
@@ -777,7 +781,14 @@ def read_all(
     if may_miss(missing) and labels is None: sequences = without_blanks(sequences, emission)
     return told, sequences, labels, columns | dict(missing=missing)
 
-# %% ../nbs/10_fit.ipynb #3ff9b183
+# %% ../nbs/10_fit.ipynb #b9cfa61c
+def ends_of(data: Data, positions: Data, sequences: Sequences) -> np.ndarray:
+    "The length of each walk, as far as its positions go."
+    if not isinstance(data, Blocks): return last_steps(positions, sequences)
+    raise ValueError("n_steps: data in blocks need the length of each walk beside the positions; "
+                     "give a number, or a column")
+
+# %% ../nbs/10_fit.ipynb #4a035a11
 def choose(
     data: Data, # What the user gave
     n_states: Any, # A number, `"auto"`, numbers to try, or `None`
@@ -806,10 +817,7 @@ def choose(
         known["names"] = words
         on_prior = on_prior + say_labels(words)
     if name == "known" and "n_steps" not in known:
-        if isinstance(data, Blocks):
-            raise ValueError("n_steps: data in blocks need the length of each walk beside the "
-                             "positions; give a number, or a column")
-        known["n_steps"] = last_steps(known["positions"], sequences)
+        known["n_steps"] = ends_of(data, known["positions"], sequences)
         why += " (each walk ends with its last observation, since n_steps is not given)"
     n_states, table = settle_n_states(n_states, data if isinstance(data, Blocks) else sequences,
                                       emission, told, seed)

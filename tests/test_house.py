@@ -1,6 +1,8 @@
 """The rooms are where a newcomer expects them, and the names between them are honest."""
 import ast
 import inspect
+import json
+import os
 import re
 import subprocess
 import sys
@@ -185,3 +187,74 @@ def test_seven_calls_lead_from_fit_to_a_kernel(told, monkeypatch):
     sweeps = [path for path in paths if "step" in path and "init" not in path]
     assert sweeps and sweeps[0][0] == "fit"
     assert max(len(path) - 1 for path in sweeps) <= 7, max(sweeps, key=len)
+
+
+# runs in plain Python, where kernels are functions like others and have frames
+DEPTH = """
+import ast, json, sys, threading, warnings
+from pathlib import Path
+warnings.simplefilter("ignore")
+import numpy as np
+import hmmop_nb as hm
+
+PACKAGE = Path(hm.__file__).parent
+def is_kernel(node):
+    return isinstance(node, ast.FunctionDef) and any("njit" in ast.dump(d) for d in node.decorator_list)
+KERNELS = {(str(path), node.name) for path in PACKAGE.rglob("*.py")
+           for node in ast.walk(ast.parse(path.read_text())) if is_kernel(node)}
+assert len(KERNELS) > 100
+starting, deepest, found, start = {}, [], {}, threading.Thread.start
+
+def calls(frame):
+    found = []
+    while frame is not None:
+        place = frame.f_code.co_filename, frame.f_code.co_name
+        if place[0].startswith(str(PACKAGE)) and place[1][0] != "<": found.append(place)
+        frame = frame.f_back
+    return found[::-1]
+
+def noted(self):
+    starting[self] = calls(sys._getframe(1))
+    start(self)
+
+def look(frame, event, argument):
+    if event != "call" or (frame.f_code.co_filename, frame.f_code.co_name) not in KERNELS: return
+    path = [*starting.get(threading.current_thread(), []), *calls(frame)]
+    names = [name for _, name in path]
+    first = next(k for k, place in enumerate(path) if place in KERNELS)
+    if "step" not in names or "init" in names: return # only sweeps
+    if first >= len(deepest): deepest[:] = names[:first + 1]
+
+threading.Thread.start = noted
+MODEL = hm.HMMOP([[.3, .7], [.6, .4]], [.5, .5], hm.Gaussian([0., 1.], .3), .4)
+DATA = MODEL.sample(6, 7, seed=1)
+RUN = dict(n_states=2, draws=2, warmup=3, chains=2, seed=5, progress=False)
+threading.setprofile(look)
+for name, call in json.loads(sys.argv[1]).items():
+    deepest.clear()
+    sys.setprofile(look)
+    eval(call)
+    sys.setprofile(None)
+    found[name] = list(deepest)
+print(json.dumps(found))
+"""
+DEEPEST = { # calls from a method to its first kernel, and how many these are at most
+    "known": ("hm.fit_known(DATA.sequences, DATA.positions, 7, **RUN)", 7),
+    "known, augmented": ("hm.fit_known(DATA.sequences, DATA.positions, 7, variant='augmented', **RUN)", 7),
+    "naive": ("hm.fit_naive(DATA.sequences, **RUN)", 7),
+    "gaps": ("hm.fit_gaps(DATA.sequences, .4, **RUN)", 7),
+    "gaps, augmented": ("hm.fit_gaps(DATA.sequences, .4, variant='augmented', **RUN)", 7),
+    "matching": ("hm.fit_matching(DATA.sequences, 7, **RUN)", 9),
+    "front door": ("hm.fit(DATA.sequences, psi=.4, **RUN)", 8),
+    "in part": ("hm.fit(DATA.sequences, psi=.4, n_steps=[7, np.nan] * 3, **RUN)", 10),
+}
+
+
+def test_few_calls_lead_from_a_method_to_its_kernels():
+    "All kernels that a sweep calls, the Hamiltonian ones among them."
+    env = os.environ | dict(NUMBA_DISABLE_JIT="1", PYTHONPATH=str(ROOT))
+    calls = {name: call for name, (call, _) in DEEPEST.items()}
+    done = subprocess.run([sys.executable, "-c", DEPTH, json.dumps(calls)], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    paths = json.loads(done.stdout.splitlines()[-1])
+    for name, (_, most) in DEEPEST.items(): assert "step" in paths[name] and len(paths[name]) - 1 <= most, (name, paths[name])

@@ -14,11 +14,13 @@ import numpy as np
 
 from ..em import fit_em
 from .emissions import small_emissions
+from .mixed import fit_mixed
 from ..gaps import fit_gaps
 from ..inference import decode, log_likelihood, place
 from ..known_gaps import fit_known, fit_naive
 from ..matching import fit_matching
-from ..model import HMMOP
+from ..model import HMMOP, MarkovOmission, PerSequenceOmission
+from ..omission import fit_omission
 
 # %% auto #0
 __all__ = ['compile_everything']
@@ -37,6 +39,8 @@ def jobs_for(name, model, data):
     learned = few | dict(emission=name, n_states=2)
     seen, steps = data.sequences, data.n_steps
     climb = dict(emission=name, n_states=2, max_iter=3)
+    half, nan = np.where(np.arange(4) % 2, steps, np.nan), np.nan
+    bursts, by_list = MarkovOmission(nan, nan), PerSequenceOmission(nan, nan)
     return {
         "simulation": lambda: model.sample(2, 5, seed=1),
         "Naive": lambda: fit_naive(seen, **learned),
@@ -45,8 +49,12 @@ def jobs_for(name, model, data):
         "Gaps, augmented": lambda: fit_gaps(seen, .4, variant="augmented", **learned),
         "Matching": lambda: fit_matching(seen, steps, **learned),
         "Matching, local": lambda: fit_matching(seen, steps, placement="gibbs", inner=1, **learned),
+        "known in part": lambda: fit_mixed(seen, psi=.4, n_steps=half, **learned),
+        "bursts": lambda: fit_omission(seen, bursts, n_steps=steps, **learned),
+        "by sequence": lambda: fit_omission(seen, by_list, n_steps=steps, **learned),
         "EM": lambda: fit_em(seen, psi=.4, **climb),
         "EM, lengths known": lambda: fit_em(seen, n_steps=steps, **climb),
+        "EM, known in part": lambda: fit_em(seen, psi=.4, n_steps=half, **climb),
         "likelihood": lambda: (log_likelihood(model, seen), log_likelihood(model, seen, steps)),
         "labels": lambda: (decode(model, seen), decode(model, seen, steps, "viterbi")),
         "places": lambda: place(model, seen, steps),

@@ -138,6 +138,7 @@ def read_signature(text):
 
 # %% ../../nbs/engine/help.ipynb #13f64d7a
 LONGEST = 100 # lines of a signature, decorators included
+DEF = re.compile(r"^[ \t]*(?:async )?def (\w+)", re.M)
 
 
 def text_of_function(function):
@@ -146,12 +147,14 @@ def text_of_function(function):
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
     text = "".join(lines[code.co_firstlineno - 1:code.co_firstlineno - 1 + LONGEST])
-    found = re.search(rf"^[ \t]*(?:async )?def {code.co_name}\b", text, re.M)
-    return text[found.start():] if found else ""
+    begins = (found.start() for found in DEF.finditer(text) if found[1] == code.co_name)
+    at = next(begins, len(text))
+    return text[at:]
 
 # %% ../../nbs/engine/help.ipynb #b219f846
-FIELDS = (r"^([ \t]*)class {}\b[^\n]*\n" # the class, then blank lines and lines that are deeper
-          r"((?:[ \t]*\n|\1[ \t]+(?!def |async |class |@)\S[^\n]*\n)*)") # and begin no method
+FIELDS = re.compile( # a class, then blank lines and lines that are deeper and begin no method
+    r"^([ \t]*)class (\w+)[^\n]*\n((?:[ \t]*\n|\1[ \t]+(?!def |async |class |@)\S[^\n]*\n)*)",
+    re.M)
 
 
 def text_of_fields(cls):
@@ -161,8 +164,8 @@ def text_of_fields(cls):
     for member in vars(cls).values(): # a class of a notebook has no file, but its methods have
         if file is None and inspect.isfunction(member): file = member.__code__.co_filename
     lines = linecache.getlines(file or "", getattr(module, "__dict__", None))
-    found = re.search(FIELDS.format(cls.__name__), "".join(lines) + "\n", re.M)
-    return found[2] if found else ""
+    classes = FIELDS.finditer("".join(lines) + "\n")
+    return next((found[3] for found in classes if found[2] == cls.__name__), "")
 
 # %% ../../nbs/engine/help.ipynb #c7f77798
 def field_names(cls):

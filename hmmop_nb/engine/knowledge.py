@@ -152,6 +152,7 @@ def complain(sequences, n_steps, positions, k, first, last):
                      f"before it leave no step before {first}, {end} leave none after {last}; "
                      "mend positions, earliest, latest or n_steps of this sequence")
 
+# %% ../../nbs/engine/knowledge.ipynb #d420cbbd
 def kinds_of(offsets, positions, latest):
     "Kind of each list, and how many of its observations stand before the last anchor."
     m, lengths = len(offsets) - 1, np.diff(offsets)
@@ -313,6 +314,7 @@ def as_table(table: Any) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(lengths)
     return lengths[order], weights[order]
 
+# %% ../../nbs/engine/knowledge.ipynb #8ecbb846
 def settle_law(
     word: str, # `"common"` or `"each"`
     table: tuple | None, # Lengths and weights, from the prior

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any, Callable, NamedTuple
@@ -33,9 +34,10 @@ from ..model import HMMOP, Sequences, as_sequences
 
 # %% auto #0
 __all__ = ['LOG_ALPHA', 'Theta', 'Counts', 'as_pairs', 'Prior', 'check_positions', 'check_order', 'check_start', 'check_init',
-           'Tally', 'on_block', 'to_send', 'sample_of', 'Problem', 'is_partial', 'is_gap', 'read_psi', 'as_whole',
-           'pose_whole', 'is_seen', 'count_seen', 'pose_law', 'pose', 'slice_step', 'log_alpha_prior', 'log_counts',
-           'draw_T', 'draw_psi', 'draw_theta', 'log_beta', 'log_prior', 'known_steps', 'first_psi', 'in_label_order',
+           'Tally', 'on_block', 'to_send', 'sample_of', 'concentrations_of', 'digest_of', 'fingerprint_of', 'Problem',
+           'is_partial', 'is_gap', 'read_psi', 'as_whole', 'pose_whole', 'is_seen', 'count_seen', 'pose_law', 'Gaps',
+           'settle_gaps', 'without_fractions', 'pose', 'slice_step', 'log_alpha_prior', 'log_counts', 'draw_T',
+           'draw_psi', 'draw_theta', 'log_beta', 'log_prior', 'known_steps', 'first_psi', 'in_label_order',
            'first_theta']
 
 # %% ../../nbs/engine/problem.ipynb #0c53c205
@@ -249,6 +251,55 @@ def sample_of(self: Any) -> Any: # A `Problem`
     return self if self.whole is None else replace(self, whole=None, tally=None, passes=None)
 
 # %% ../../nbs/engine/problem.ipynb #a4f6973b
+def concentrations_of(
+    self: Any, # A `Problem`
+    alpha: float, # The common concentration, if that is learned
+) -> np.ndarray: # `(S, S)`
+    "Dirichlet concentrations of the rows of `T`, given the common one if that is learned."
+    S = self.n_states
+    found = broadcast(alpha if self.sparse else self.prior.T, (S, S), "prior.T")
+    for i, j in self.prior.impossible or ():
+        if not all(isinstance(x, (int, np.integer)) and 0 <= x < S for x in (i, j)):
+            raise ValueError(f"prior.impossible: {(i, j)} is no pair of states; states are 0 "
+                             f"to {S - 1}, names are known to fit only")
+        found[i, j] = 0.
+    if not (found > 0).any(1).all():
+        raise ValueError("prior.impossible: from state "
+                         f"{int(np.argmin((found > 0).any(1)))} nothing is possible; leave one "
+                         "transition")
+    return found
+
+# %% ../../nbs/engine/problem.ipynb #dfdc83d1
+def digest_of(
+    arrays: Iterable[np.ndarray], # Of any kind
+) -> str: # 16 characters
+    "What tells arrays from others."
+    found = hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in arrays))
+    return found.hexdigest()[:16]
+
+def fingerprint_of(self: Any) -> dict: # Of a `Problem`
+    "What a checkpoint must agree with, in plain values."
+    held = [self.sequences.values, self.sequences.offsets]
+    if self.whole is not None: held.append(np.array(self.whole.fingerprint()))
+    if self.positions is not None: held.append(self.positions.values)
+    if self.n_steps is not None: held.append(self.n_steps)
+    if self.told is not None:
+        held += [self.told.n_steps, self.told.positions, self.told.earliest, self.told.latest]
+    for more in (self.marks, self.groups): held += [] if more is None else list(more)
+    if self.weights is not None: held.append(self.weights)
+    if self.law is not None: held += list(self.law[1:])
+    if not self.family.learned: held += list(self.family.weights(np.zeros(0)))
+    if self.family.by_labels: held.append(self.family.stamp)
+    begin = self.init
+    if isinstance(begin, HMMOP):
+        emission = digest_of(emission_arrays(begin.emission)[1].values())
+        begin = dict(T=begin.T, start=begin.start, psi=begin.psi, emission=emission)
+    return as_plain(dict(
+        data=digest_of(held), n_states=self.n_states, emission=self.family.name,
+        learned=self.family.learned, prior=self.prior.plain(), start=self.start, psi=self.psi,
+        one_psi=self.one_psi, init=begin))
+
+# %% ../../nbs/engine/problem.ipynb #d0094a8a
 @dataclass(frozen=True, eq=False)
 class Problem:
     "Data, what is known, the emission family and the prior."
@@ -295,21 +346,6 @@ class Problem:
     @cached_property
     def allowed_start(self) -> np.ndarray: return self.start_concentrations > 0
 
-    def concentrations(self, alpha: float) -> np.ndarray:
-        "Dirichlet concentrations of the rows of `T`, given the common one if that is learned."
-        S = self.n_states
-        found = broadcast(alpha if self.sparse else self.prior.T, (S, S), "prior.T")
-        for i, j in self.prior.impossible or ():
-            if not all(isinstance(x, (int, np.integer)) and 0 <= x < S for x in (i, j)):
-                raise ValueError(f"prior.impossible: {(i, j)} is no pair of states; states are 0 "
-                                 f"to {S - 1}, names are known to fit only")
-            found[i, j] = 0.
-        if not (found > 0).any(1).all():
-            raise ValueError("prior.impossible: from state "
-                             f"{int(np.argmin((found > 0).any(1)))} nothing is possible; leave one "
-                             "transition")
-        return found
-
     @cached_property
     def start_concentrations(self) -> np.ndarray:
         "Dirichlet concentrations of the first state."
@@ -322,31 +358,7 @@ class Problem:
         if not self.learns_psi: given["psi"] = self.psi
         return given
 
-    def fingerprint(self) -> dict:
-        "What a checkpoint must agree with, in plain values."
-        held = [self.sequences.values, self.sequences.offsets]
-        if self.whole is not None: held.append(np.array(self.whole.fingerprint()))
-        if self.positions is not None: held.append(self.positions.values)
-        if self.n_steps is not None: held.append(self.n_steps)
-        if self.told is not None:
-            held += [self.told.n_steps, self.told.positions, self.told.earliest, self.told.latest]
-        for more in (self.marks, self.groups): held += [] if more is None else list(more)
-        if self.weights is not None: held.append(self.weights)
-        if self.law is not None: held += list(self.law[1:])
-        if not self.family.learned: held += list(self.family.weights(np.zeros(0)))
-        if self.family.by_labels: held.append(self.family.stamp)
-        digest = hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in held))
-        begin = self.init
-        if isinstance(begin, HMMOP):
-            parts = emission_arrays(begin.emission)[1].values()
-            emission = hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in parts))
-            begin = dict(T=begin.T, start=begin.start, psi=begin.psi,
-                         emission=emission.hexdigest()[:16])
-        return as_plain(dict(
-            data=digest.hexdigest()[:16], n_states=self.n_states, emission=self.family.name,
-            learned=self.family.learned, prior=self.prior.plain(), start=self.start, psi=self.psi,
-            one_psi=self.one_psi, init=begin))
-
+    concentrations, fingerprint = concentrations_of, fingerprint_of
     on, to_send, sample = on_block, to_send, sample_of
 
 # %% ../../nbs/engine/problem.ipynb #12284859
@@ -398,6 +410,7 @@ def as_whole(
     if len(data.values) <= SIZE: return None
     return in_blocks(data, names=names, **told)
 
+# %% ../../nbs/engine/problem.ipynb #b37f5865
 def pose_whole(
     data: Blocks, # All data
     **how: Any, # Emission, prior and so on, as `pose` takes them
@@ -415,6 +428,7 @@ def pose_whole(
     counted = list(data.each(count_seen, problem))
     return replace(problem, tally=Tally(*(sum(each) for each in zip(*counted))))
 
+# %% ../../nbs/engine/problem.ipynb #be123d04
 def is_seen(
     problem: Problem, # What is known
 ) -> bool:
@@ -464,6 +478,48 @@ def pose_law(
     return settle_law(word, prior.n_steps, sequences, least), places
 
 # %% ../../nbs/engine/problem.ipynb #bb535abf
+class Gaps(NamedTuple):
+    "What is known about gaps, under the names that a `Problem` has for it."
+    one_psi: bool # Whether the unknown `psi` is one number for all states
+    n_steps: np.ndarray | None = None # Length of each walk, if all are known
+    positions: Sequences | None = None # Step of each observation, if all are known
+    told: Places | None = None # What is known in part
+    law: LengthLaw | None = None # Law of the lengths, if `n_steps` is only where to begin
+
+def settle_gaps(
+    sequences: Sequences, # Observations
+    silent: bool, # Whether nothing was said about `psi`
+    n_steps: Any, # Lengths, or `"common"` or `"each"`
+    positions: Any, # Steps of the observations
+    earliest: Any, # The first step at which each may stand
+    latest: Any, # The last one
+    prior: Prior, # With the law of the lengths, if there is one
+) -> Gaps:
+    "What is known about gaps, checked and in one form."
+    where = positions, earliest, latest
+    if isinstance(n_steps, str):
+        kind = word(n_steps, "n_steps", ("common", "each"))
+        law, told = pose_law(sequences, kind, prior, *where)
+        return Gaps(silent, law.begin if told is None else None, told=told, law=law)
+    n_steps = without_fractions(n_steps)
+    by_window = earliest is not None or latest is not None
+    half = is_partial(positions) or (positions is not None and n_steps is None)
+    if by_window or half or is_partial(n_steps):
+        known = n_steps is not None or by_window or is_partial(positions)
+        return Gaps(silent and known, told=settle_places(sequences, n_steps, *where))
+    if positions is not None:
+        positions, n_steps = check_positions(positions, sequences, n_steps)
+        return Gaps(False, n_steps, positions)
+    if n_steps is None: return Gaps(False)
+    return Gaps(silent, np.array(as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)))
+
+def without_fractions(n_steps: Any) -> Any:
+    "Lengths as whole numbers, if they are an array of such in floating point."
+    floats = isinstance(n_steps, np.ndarray) and n_steps.dtype.kind == "f" and n_steps.ndim == 1
+    whole = floats and (n_steps == np.floor(n_steps)).all() # no `nan`
+    return n_steps.astype(np.int64) if whole else n_steps
+
+# %% ../../nbs/engine/problem.ipynb #24b309da
 def pose(
     sequences: Data, # Observations: `Sequences`, a list of arrays, or `(X, lengths)`
     *,
@@ -494,34 +550,17 @@ def pose(
                           prior=prior, init=init)
     sequences = as_sequences(sequences)
     family = family_for(emission, sequences, n_states, prior)
-    S, start, told = family.n_states, check_start(start, family.n_states), None
-    by_window, law = earliest is not None or latest is not None, None
-    if isinstance(n_steps, str):
-        law, told = pose_law(sequences, word(n_steps, "n_steps", ("common", "each")), prior,
-                             positions, earliest, latest)
-        n_steps = law.begin
-    if isinstance(n_steps, np.ndarray) and n_steps.dtype.kind == "f" and n_steps.ndim == 1:
-        if (n_steps == np.floor(n_steps)).all(): n_steps = n_steps.astype(np.int64) # no `nan`
-    one_psi = psi is None and (n_steps is not None or by_window or is_partial(positions))
-    if told is not None: n_steps = positions = None
-    elif by_window or is_partial(n_steps) or is_partial(positions) \
-            or (positions is not None and n_steps is None):
-        told = settle_places(sequences, n_steps, positions, earliest, latest)
-        n_steps = positions = None
-    elif positions is not None:
-        positions, n_steps = check_positions(positions, sequences, n_steps)
-        one_psi = False
-    elif n_steps is not None:
-        n_steps = np.array(as_n_steps(n_steps, len(sequences), at_least=sequences.lengths))
-    if one_psi and any(np.ndim(x) for x in prior.psi):
+    S, start = family.n_states, check_start(start, family.n_states)
+    gaps = settle_gaps(sequences, psi is None, n_steps, positions, earliest, latest, prior)
+    if gaps.one_psi and any(np.ndim(x) for x in prior.psi):
         raise ValueError("prior.psi: has one entry for each state, but psi=None is one number for "
                          "all; pass psi=np.nan to learn one per state")
     psi, groups = read_psi(psi, len(sequences), S)
     check_init(init, S)
     marks = None if labels is None else as_marks(labels, sequences, S, names)
     if weights is not None: weights = as_weights(weights, len(sequences))
-    problem = Problem(sequences, family, prior, psi, one_psi, start, n_steps, positions, init,
-                      told, marks, groups, weights, law)
+    problem = Problem(sequences, family, prior, psi, start=start, init=init, marks=marks,
+                      groups=groups, weights=weights, **gaps._asdict())
     problem.concentrations(1.), problem.start_concentrations # refuse shapes that do not fit
     for x in prior.psi: broadcast(x, (S,), "prior.psi")
     return problem
@@ -665,6 +704,7 @@ def first_psi(
     room = .05 if held == 0 else .01
     return np.where(problem.unknown, np.clip(guess, room, 1 - room), problem.psi)
 
+# %% ../../nbs/engine/problem.ipynb #16c2a0eb
 def in_label_order(problem: Problem, params: np.ndarray) -> np.ndarray:
     "Emission parameters with states in the order that fits the labels best, if some are known."
     family, marks = problem.family, problem.marks
@@ -678,6 +718,7 @@ def in_label_order(problem: Problem, params: np.ndarray) -> np.ndarray:
     order = best_pairs(fits)
     return family.pack({name: x[order] for name, x in family.unpack(params).items()})
 
+# %% ../../nbs/engine/problem.ipynb #354bfaf5
 def first_theta(
     problem: Problem, # What is known
     rng: np.random.Generator, # Where randomness comes from

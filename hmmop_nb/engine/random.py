@@ -26,8 +26,7 @@ class Stream(IntEnum):
     PATHS = 10 # hidden states, drawn backwards
     PLACES = 11 # local moves of single places
     GAPS = 12 # gaps of the sampler as printed
-    MOMENTA = 13 # momenta of a Hamiltonian move
-    HAMILTONIAN = 14 # its length, its step and whether it is accepted
+    HAMILTONIAN = 14 # a Hamiltonian move: momenta, length, step, whether it is accepted
     LATTICE = 15 # walks and places, drawn together
     PLACEMENT = 16 # a placement at random
     FILLED_PATHS = 17 # the sampler as printed: hidden states before the draw of T
@@ -36,7 +35,6 @@ class Stream(IntEnum):
     PARAMETERS = 21 # parameters given the hidden states
     BRIDGES = 22 # omitted walks, by counts
     START_PSI = 23 # where unknown omission probabilities begin
-    TOTALS = 24 # the totals of rows that a Hamiltonian move carries along
     WARM_START = 25 # the key of a short run that finds a start
     TAILS = 26 # hidden states after the last time stamp of a list
     LENGTHS = 27 # lengths of walks that are not known
