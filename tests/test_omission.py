@@ -246,6 +246,15 @@ def test_lists_and_counts_are_read_alike():
     assert np.array_equal(as_table(lists), [[0, 2], [1, 1]]) and hm.psi_bound(lists) == hm.psi_bound(as_table(lists))
 
 
+def test_qualities_do_not_stand_still_on_a_cycle():
+    "With places summed out the surrogate of known lengths fails on cycles: steps fell to 6e-5, and T did not move."
+    model = hm.chains.cyclic_multipartite(seed=0)
+    lists = model.sample(60, 60, seed=0, omission=hm.PerSequenceOmission(.5, .3)).sequences
+    found = hm.fit_omission(lists, hm.PerSequenceOmission(nan, nan), n_steps=60, emission=model.emission, prior=hm.Prior(T="sparse"),
+                            draws=20, warmup=60, chains=1, seed=0, progress=False)
+    assert found.T[0].std(0).max() > .02
+
+
 # Four errors that the two tests of page lab/trust do not see, since the data there are small: each changes a posterior that a grid has exactly.
 LATE = [([1], 5), ([0], 4), ([1], 6), ([1, 0], 7), ([1], 5), ([0], 6)] * 4 # few observations behind long beginnings
 OFTEN = [[0, 0, 1, 0, 1], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 1, 1], [1, 0, 0, 0, 1]] * 4 # gaps of unknown length
