@@ -983,7 +983,7 @@ class QualityWoven(QualityKnown, WovenPart):
 
     def __init__(self, problem: Problem, index: np.ndarray, group: int, first: int):
         super().__init__(problem, index, group, first)
-        self.windowed = np.ones(len(self.windowed), bool) # places are drawn, and then count as known
+        self.windowed = np.ones(len(self.windowed), bool) # places are drawn, then known
 
     def psi(self, theta: Theta) -> np.ndarray: # `(S,)`
         "The value that all lists of this part share."
