@@ -981,6 +981,10 @@ class QualityWoven(QualityKnown, WovenPart):
     "Lists of known length, with a `psi` that explains it: any would do, since it cancels."
     own_psi = .5
 
+    def __init__(self, problem: Problem, index: np.ndarray, group: int, first: int):
+        super().__init__(problem, index, group, first)
+        self.windowed = np.ones(len(self.windowed), bool) # places are drawn, then known
+
     def psi(self, theta: Theta) -> np.ndarray: # `(S,)`
         "The value that all lists of this part share."
         return np.full(len(theta.start), self.own_psi)
@@ -1073,7 +1077,7 @@ def draw_values(self, part: QualityFree, theta: BurstTheta, key: np.uint64, swee
                                                        self.problem.n_states)
 
 def draw_qualities(self, theta: BurstTheta, key: np.uint64, sweep: int) -> tuple[AllDrawn, Pile]:
-    "New labels, and values for lists without length."
+    "New labels and places, and values for lists without length."
     S, drawn, groups = self.problem.n_states, [], []
     nothing = free_stretches(np.zeros((S, S)), np.zeros(S))
     rest = self.law.log(np.zeros(len(NODES)), theta.rates)
@@ -1107,9 +1111,10 @@ class QualitySampler(BurstSampler):
     def counted(self, state: CollapsedState) -> np.ndarray: # `(16,)`
         "How many lists without length stand on each value."
         pile = state.more
-        of = np.rint(pile.psi[:, 0] * len(NODES) - .5).astype(int)
-        free = pile.last.sum(1) == 0 # others have an end
-        return np.bincount(of[free], pile.first[free].sum(1), minlength=len(NODES))
+        of = pile.psi[:, 0] * len(NODES) - .5
+        free = np.isclose(of, np.rint(of)) # lists of known length take values between these
+        of = np.rint(of[free]).astype(int)
+        return np.bincount(of, pile.first[free].sum(1), minlength=len(NODES))
 
 # %% ../nbs/08_omission.ipynb #adbdc30a
 def as_memory(omission: MarkovOmission, S: int) -> Any:
