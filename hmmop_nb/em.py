@@ -168,14 +168,6 @@ def threads_for(work: float):
     finally: numba.set_num_threads(threads)
 
 # %% ../nbs/06_em.ipynb #3bd8aeff
-@njit(cache=True, nogil=True)
-def column_sums(x):
-    "Sums over rows; NumPy takes several times as long where rows are short."
-    total = np.zeros(x.shape[1])
-    for k in range(len(x)):
-        for s in range(len(total)): total[s] += x[k, s]
-    return total
-
 class Part(NamedTuple):
     "What one block of sequences adds to a pass."
     sums: tuple # Arrays that add up over blocks
@@ -188,7 +180,8 @@ def observed_part(problem, theta, chain, first, last):
     log_b = family.emission(theta.emission).log_likelihood(problem.sequences.values[own])
     with threads_for(len(log_b) * R.size): found = smooth(log_b, offsets - offsets[0], r0, R)
     emitted = expected_emission(family, theta.emission, found.marginals, own)
-    sums = found.transitions, found.first, column_sums(found.marginals), emitted
+    observed = found.first + found.transitions.sum(0) # each is the first, or is reached
+    sums = found.transitions, found.first, observed, emitted
     return Part(sums, found.log_likelihood)
 
 def lattice_part(problem, theta, walk, first, last):
