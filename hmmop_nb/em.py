@@ -34,7 +34,7 @@ from hmmop_nb.engine.problem import (
 from .engine.random import Stream, as_key, sweep_rng
 from .engine.reading import open_data
 from .engine.scale import Blocks
-from .engine.starts import try_starts
+from .engine.starts import Rehearsal, try_starts
 from .engine.stretches import observed_chain
 from .gaps import expected_latent
 from .known_gaps import describe, unthin_theta
@@ -844,20 +844,24 @@ MANY = 50 # symbols, above which one start is not enough
 REHEARSALS = 10**6 # their random numbers: far from those of restarts
 
 def rehearse(problem, begin, key):
-    "The best two of several starts."
+    "The best two of several starts, and what was tried."
     rough, blind = without_length(problem, begin), replace(problem, init="random")
     def rng(n): return sweep_rng(key, REHEARSALS + n, Stream.START)
     grouped = begin._replace(emission=spectral_start(problem.family, rng(0)))
     known = [grouped, analytic_start(problem, begin)]
-    climbs = []
+    kinds = ["neighbours", "mixture"] + ["random"] * 4
+    climbs, report = [], []
     for n, weights in enumerate((FAINT, STRONG)):
         thetas = known + [first_theta(blind, rng(1 + 4 * n + i)) for i in range(4)]
         climbs += [anneal(rough, theta._replace(psi=begin.psi), weights) for theta in thetas]
+        report += [dict(kind=f"{kind}, {('faint', 'strong')[n]} prior", value=float(climb.value))
+                   for kind, climb in zip(kinds, climbs[-len(kinds):])]
     for keep, passes in ((9, 60), (4, 100), (2, 0)):
         climbs.sort(key=lambda climb: -climb.value)
         climbs = climbs[:keep]
         if passes: climbs = [climb_data(rough, climb.point, 1., passes) for climb in climbs]
-    return [climb.point for climb in climbs]
+    report.sort(key=lambda each: -each["value"])
+    return Rehearsal([climb.point for climb in climbs], report)
 
 # %% ../nbs/06_em.ipynb #ab61f162
 def given_start(problem, theta):
@@ -873,7 +877,9 @@ def choose_starts(problem, restarts, key, tried=None):
     begin = first_theta(problem, sweep_rng(key, 0, Stream.START))
     symbols = problem.family.prior_probs.shape[1] if problem.family.symbols else 0
     if problem.init is None and symbols > MANY and (begin.psi < 1).any():
-        starts = rehearse(problem, begin, key)
+        found = rehearse(problem, begin, key)
+        starts = found.points
+        if tried is not None: tried += found.tried
     elif problem.init is None:
         found = try_starts(as_naive(problem), begin, key, climb_data)
         starts = [unthin_theta(problem, point, begin.psi, SHARE) for point in found.points]
