@@ -210,33 +210,19 @@ def weigh_marks(which, active, codes, masks, v):
 
 # %% ../../nbs/engine/messages.ipynb #dc2ea765
 @njit(cache=True, inline="always", fastmath={"contract"})
-def propagate_two(alpha, T, j, active, out):
-    "The same for `j` and the state after it, so that messages are loaded once for both."
-    S = len(T)
-    for l in range(active): out[j, l] = 0.
-    for l in range(active): out[j + 1, l] = 0.
-    for i in range(S % 4):
-        t, u = T[i, j], T[i, j + 1]
-        for l in range(active):
-            out[j, l] += alpha[i, l] * t
-            out[j + 1, l] += alpha[i, l] * u
-    for i in range(S % 4, S, 4):
-        t0, t1, t2, t3 = T[i, j], T[i + 1, j], T[i + 2, j], T[i + 3, j]
-        u0, u1, u2, u3 = T[i, j + 1], T[i + 1, j + 1], T[i + 2, j + 1], T[i + 3, j + 1]
-        for l in range(active):
-            a0, a1, a2, a3 = alpha[i, l], alpha[i + 1, l], alpha[i + 2, l], alpha[i + 3, l]
-            out[j, l] = out[j, l] + a0 * t0 + a1 * t1 + a2 * t2 + a3 * t3
-            out[j + 1, l] = out[j + 1, l] + a0 * u0 + a1 * u1 + a2 * u2 + a3 * u3
-
-@njit(cache=True, inline="always", fastmath={"contract"})
 def propagate(alpha, T, active, out):
-    "`out[j, l] = sum_i alpha[i, l] T[i, j]` for the active lanes, two `j` at a time."
+    "`out[j, l] = sum_i alpha[i, l] T[i, j]` for the active lanes."
     S = len(T)
-    for j in range(0, S - 1, 2): propagate_two(alpha, T, j, active, out)
-    for j in range(S - S % 2, S): # the last one, if it has no fellow
+    for j in range(S):
         for l in range(active): out[j, l] = 0.
-        for i in range(S):
-            for l in range(active): out[j, l] += alpha[i, l] * T[i, j]
+        for i in range(S % 4):
+            t = T[i, j]
+            for l in range(active): out[j, l] += alpha[i, l] * t
+        for i in range(S % 4, S, 4):
+            t0, t1, t2, t3 = T[i, j], T[i + 1, j], T[i + 2, j], T[i + 3, j]
+            for l in range(active):
+                out[j, l] = (out[j, l] + alpha[i, l] * t0 + alpha[i + 1, l] * t1
+                             + alpha[i + 2, l] * t2 + alpha[i + 3, l] * t3)
 
 # %% ../../nbs/engine/messages.ipynb #d327c578
 @njit(cache=True, inline="always", error_model="numpy")
