@@ -35,7 +35,7 @@ from .engine.random import Stream, as_key, sweep_rng
 from .engine.reading import open_data
 from .engine.scale import Blocks
 from .engine.sparse import flow, sparse_walk
-from .engine.starts import try_starts
+from .engine.starts import Rehearsal, try_starts
 from .engine.stretches import observed_chain
 from .gaps import expected_latent
 from .known_gaps import describe, unthin_theta
@@ -169,14 +169,6 @@ def threads_for(work: float):
     finally: numba.set_num_threads(threads)
 
 # %% ../nbs/06_em.ipynb #3bd8aeff
-@njit(cache=True, nogil=True)
-def column_sums(x):
-    "Sums over rows; NumPy takes several times as long where rows are short."
-    total = np.zeros(x.shape[1])
-    for k in range(len(x)):
-        for s in range(len(total)): total[s] += x[k, s]
-    return total
-
 class Part(NamedTuple):
     "What one block of sequences adds to a pass."
     sums: tuple # Arrays that add up over blocks
@@ -189,7 +181,8 @@ def observed_part(problem, theta, chain, first, last):
     log_b = family.emission(theta.emission).log_likelihood(problem.sequences.values[own])
     with threads_for(len(log_b) * R.size): found = smooth(log_b, offsets - offsets[0], r0, R)
     emitted = expected_emission(family, theta.emission, found.marginals, own)
-    sums = found.transitions, found.first, column_sums(found.marginals), emitted
+    observed = found.first + found.transitions.sum(0) # each is the first, or is reached
+    sums = found.transitions, found.first, observed, emitted
     return Part(sums, found.log_likelihood)
 
 def lattice_part(problem, theta, walk, first, last):
@@ -870,20 +863,24 @@ MANY = 50 # symbols, above which one start is not enough
 REHEARSALS = 10**6 # their random numbers: far from those of restarts
 
 def rehearse(problem, begin, key):
-    "The best two of several starts."
+    "The best two of several starts, and what was tried."
     rough, blind = without_length(problem, begin), replace(problem, init="random")
     def rng(n): return sweep_rng(key, REHEARSALS + n, Stream.START)
     grouped = begin._replace(emission=spectral_start(problem.family, rng(0)))
     known = [grouped, analytic_start(problem, begin)]
-    climbs = []
+    kinds = ["neighbours", "mixture"] + ["random"] * 4
+    climbs, report = [], []
     for n, weights in enumerate((FAINT, STRONG)):
         thetas = known + [first_theta(blind, rng(1 + 4 * n + i)) for i in range(4)]
         climbs += [anneal(rough, theta._replace(psi=begin.psi), weights) for theta in thetas]
+        report += [dict(kind=f"{kind}, {('faint', 'strong')[n]} prior", value=float(climb.value))
+                   for kind, climb in zip(kinds, climbs[-len(kinds):])]
     for keep, passes in ((9, 60), (4, 100), (2, 0)):
         climbs.sort(key=lambda climb: -climb.value)
         climbs = climbs[:keep]
         if passes: climbs = [climb_data(rough, climb.point, 1., passes) for climb in climbs]
-    return [climb.point for climb in climbs]
+    report.sort(key=lambda each: -each["value"])
+    return Rehearsal([climb.point for climb in climbs], report)
 
 # %% ../nbs/06_em.ipynb #ab61f162
 def given_start(problem, theta):
@@ -903,7 +900,9 @@ def choose_starts(problem, restarts, key, tried=None):
     if problem.init is None and free and sparse_walk(*level[:3]) is not None:
         starts = [level] # the observed chain is dense: a start from it would cost the most
     elif problem.init is None and symbols > MANY and (begin.psi < 1).any():
-        starts = rehearse(problem, begin, key)
+        found = rehearse(problem, begin, key)
+        starts = found.points
+        if tried is not None: tried += found.tried
     elif problem.init is None:
         found = try_starts(as_naive(problem), begin, key, climb_data)
         starts = [unthin_theta(problem, point, begin.psi, SHARE) for point in found.points]

@@ -202,6 +202,8 @@ def partial_fit(
         raise ValueError(f"X: has {width_of(X)} features, but GapHMM is expecting "
                          f"{self.n_features_in_} features as input")
     self._online.learn(data, n_steps)
+    if self._online.theta is None:
+        raise ValueError("X: has no observations; begin the stream with lists that have some")
     return keep_model(self, self._online.posterior())
 
 # %% ../nbs/reference/estimator.ipynb #c4d892c9

@@ -693,7 +693,8 @@ def say_by_state(psi: Any, names: list, labels: list | None) -> list[str]:
 # %% ../nbs/10_fit.ipynb #8acf7883
 def label_names(labels: Any, names: list, n_states: Any) -> list:
     "Names of the states as labels use them: those that they have, or the words that occur."
-    words = {x for part in labels if part is not None for x in part if isinstance(x, str)}
+    parts = as_items(labels, "labels", "labels for each sequence")
+    words = {x for part in parts if np.iterable(part) for x in part if isinstance(x, str)}
     if not words or words <= set(names): return names
     found = sorted(words)
     if is_whole(n_states) and len(found) > n_states:

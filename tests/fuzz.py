@@ -22,8 +22,9 @@ import numpy as np
 
 import hmmop_nb as hm
 from hmmop_nb import em, gaps, inference, limits, psi, transforms
-from hmmop_nb.engine import reading
-from hmmop_nb.lab import chains
+from hmmop_nb import omission as losses
+from hmmop_nb.engine import derived, families, reading, vectors
+from hmmop_nb.lab import chains, checking
 
 fit = sys.modules["hmmop_nb.fit"] # whose name the function has taken
 LONGEST = 60 # seconds for one call, which may have to compile; more is a hang
@@ -165,10 +166,22 @@ def fitted_estimator():
         return hm.GapHMM(2, psi=.4, emission=MODEL.emission, seed=1).fit(LISTS)
 
 
-def refit(X=LISTS, lengths=None, n_steps=None, positions=None, sequence=None, order=None, value=None, **params):
+KNOWN = dict(n_steps=None, positions=None, earliest=None, latest=None, labels=None, weights=None, sequence=None, order=None,
+             value=None) # what `GapHMM.fit` takes beside data
+
+
+def refit(X=LISTS, lengths=None, n_steps=None, positions=None, earliest=None, latest=None, labels=None, weights=None, sequence=None,
+          order=None, value=None, **params):
     "An estimator made and fitted in one call, since it checks its parameters when it fits."
     how = dict(psi=.4, emission=MODEL.emission, seed=1) | params
-    return hm.GapHMM(**how).fit(X, lengths, n_steps=n_steps, positions=positions, sequence=sequence, order=order, value=value)
+    told = dict(n_steps=n_steps, positions=positions, earliest=earliest, latest=latest, labels=labels, weights=weights,
+                sequence=sequence, order=order, value=value)
+    return hm.GapHMM(**how).fit(X, lengths, **told)
+
+
+def stream(X=LISTS, lengths=None, n_steps=None, step=.6, memory=None):
+    "An estimator of its own for each batch, since a stream goes on where the last batch ended."
+    return hm.GapHMM(2, psi=.4, emission=MODEL.emission, seed=1).partial_fit(X, lengths, n_steps=n_steps, step=step, memory=memory)
 
 
 def saved(path): HELD.save(path)
@@ -256,7 +269,8 @@ def estimator_methods():
     read = dict(X=LISTS, lengths=None, n_steps=None)
     return [
         Target("GapHMM", refit, plain, only=tuple(params)),
-        Target("GapHMM.fit", refit, read | dict(positions=None, sequence=None, order=None, value=None)),
+        Target("GapHMM.fit", refit, read | KNOWN),
+        Target("GapHMM.partial_fit", stream, read | dict(step=.6, memory=None)),
         Target("GapHMM.predict", fitted.predict, read),
         Target("GapHMM.predict_proba", fitted.predict_proba, read),
         Target("GapHMM.score", fitted.score, read),
@@ -329,12 +343,12 @@ def fits():
         Target("fit_em", hm.fit_em, dict(
             sequences=LISTS, psi=.4, n_steps=None, emission=MODEL.emission, restarts=0, tol=1e-2, max_iter=3, seed=1,
             progress=False, errors=False, positions=None, earliest=None, latest=None, labels=None, weights=None, names=None,
-            omission=None, sequence=None, order=None, value=None, missing=None, client=None) | OPEN),
+            omission=None, sequence=None, order=None, value=None, missing=None, client=None, checkpoint=None) | OPEN),
         Target("fit_em, learned", hm.fit_em, dict(sequences=LISTS, psi=.4, emission="gaussian", n_states=2, max_iter=3, seed=1),
                only=("sequences", "emission", "n_states")),
         Target("fit", hm.fit, dict(
             sequences=LISTS, psi=.4, n_steps=None, positions=None, method="auto", sequence=None, order=None,
-            value=None) | shared),
+            value=None, earliest=None, latest=None, labels=None, weights=None, omission=None, missing=None, client=None) | shared),
         Target("fit, labels", hm.fit, dict(sequences=LABELS, psi=.4, method="em", max_iter=3, progress=False, seed=1),
                only=("sequences", "psi", "emission", "n_states", "n_steps")),
         Target("fit, table", hm.fit, dict(
@@ -357,7 +371,8 @@ def fits():
 def inference_functions():
     "Inference on a model."
     asked = dict(model=MODEL, sequences=LISTS, n_steps=STEPS)
-    told = dict(positions=None, earliest=None, latest=None, labels=None)
+    told = dict(positions=None, earliest=None, latest=None, labels=None, psi=None)
+    parts = dict(positions=None, earliest=None, latest=None, labels=None)
     return [
         Target("log_likelihood", hm.log_likelihood, asked | told | dict(client=None)),
         Target("posterior_marginals", hm.posterior_marginals, asked | told | dict(client=None, to=None)),
@@ -366,9 +381,9 @@ def inference_functions():
         Target("inference.paper_labels", inference.paper_labels, asked | dict(max_iter=3)),
         Target("inference.position_marginals", inference.position_marginals, asked),
         Target("inference.pose_model", inference.pose_model, asked | told),
-        Target("expected_gaps", hm.expected_gaps, asked | told),
-        Target("inference.omitted_visits", inference.omitted_visits, asked | told),
-        Target("inference.gap_laws", inference.gap_laws, asked | told | dict(most=3)),
+        Target("expected_gaps", hm.expected_gaps, asked | parts),
+        Target("inference.omitted_visits", inference.omitted_visits, asked | parts),
+        Target("inference.gap_laws", inference.gap_laws, asked | parts | dict(most=3)),
         Target("inference.full_walk", inference.full_walk, asked | dict(labels=None)),
         Target("filtered_marginals", hm.filtered_marginals, asked | dict(positions=None, labels=None)),
         Target("forecast", hm.forecast, asked | dict(positions=None, labels=None, steps=2, what="step")),
@@ -376,6 +391,45 @@ def inference_functions():
         Target("timescales", hm.timescales, dict(T=T)),
         Target("check", hm.check, dict(posterior=MODEL, sequences=LISTS, n_steps=STEPS, positions=None, replicas=20, level=.05, seed=1)),
     ]
+
+
+def after_the_fit():
+    "What follows from a chain, from draws, or from several fits."
+    asked = dict(posterior=HELD, sequences=LISTS)
+    def by_em(sequences, n_steps=None): return hm.fit_em(sequences, psi=.4, emission=MODEL.emission, max_iter=3, seed=1)
+    return [
+        Target("derived.hitting_probabilities", derived.hitting_probabilities, dict(T=T, target=1)),
+        Target("derived.hitting_times", derived.hitting_times, dict(T=T, target=1)),
+        Target("derived.time_per_visit", derived.time_per_visit, dict(T=T)),
+        Target("derived.omitted_ahead", derived.omitted_ahead, dict(T=T, psi=.5)),
+        Target("derived.omitted_in", derived.omitted_in, dict(model=MODEL, sequences=LISTS, n_steps=STEPS, positions=None)),
+        Target("derived.sequence_fates", derived.sequence_fates, dict(
+            model=MODEL, sequences=LISTS, targets=[1], n_steps=STEPS, positions=None, labels=None)),
+
+        Target("checking.chapman_kolmogorov", checking.chapman_kolmogorov, asked | dict(lags=2, replicas=3, prob=.9, seed=1)),
+        Target("checking.pointwise", checking.pointwise, asked | dict(n_steps=STEPS, positions=None, labels=None)),
+        Target("checking.compare_fits", checking.compare_fits, dict(
+            fits=dict(a=HELD, b=HELD), sequences=LISTS, n_steps=STEPS, most=4)),
+        Target("checking.cross_validate", checking.cross_validate, dict(
+            fits=dict(a=by_em), sequences=LISTS, n_steps=None, folds=2, seed=1)),
+        Target("omission.fit_sequence_psi", losses.fit_sequence_psi, dict(sequences=LISTS, n_steps=STEPS, draws=3, seed=1)),
+    ]
+
+
+def more_families():
+    "Emissions that stand in modules, not at the top of the package."
+    made = [("LogNormal", families.LogNormal, dict(means=[0., 1.], scales=.5), [.5, 2.]),
+            ("Gamma", families.Gamma, dict(shapes=[1., 2.], rates=1.), [.5, 2.]),
+            ("VonMises", families.VonMises, dict(means=[0., 1.], concentrations=2.), [.5, -2.]),
+            ("BernoulliVector", vectors.BernoulliVector, dict(probs=T), [[0., 1.]]),
+            ("Mixture", vectors.Mixture, dict(weights=[[.5, .5]] * 2, parts=hm.Gaussian([0., 1., 2., 3.], 1.)), [.5, 2.])]
+    found = []
+    for name, kind, given, values in made:
+        emission = kind(**given)
+        found += [Target(f"families.{name}", kind, given),
+                  Target(f"families.{name}.log_likelihood", emission.log_likelihood, dict(values=values)),
+                  Target(f"families.{name}.sample", emission.sample, dict(states=np.array([0, 1]), rng=np.random.default_rng(1)))]
+    return found
 
 
 def pictures():
@@ -419,12 +473,12 @@ def pictures():
 def targets():
     "All of them."
     return (constructors() + methods() + estimator_methods() + transform_functions() + fits() + inference_functions()
-            + pictures())
+            + after_the_fit() + more_families() + pictures())
 
 
 # ---- what is right ----
 READ = {"sequences", "table", "lengths", "X", "values", "value", "sequence", "order"}
-SUBJECTS = {"sequences": READ, "data": READ | {"positions", "labels", "weights"}, "arrays": READ, "X": READ, "table": READ, "name": {"positions", "labels", "weights"},
+SUBJECTS = {"target": {"targets"}, "sequences": READ, "data": READ | {"positions", "labels", "weights"}, "arrays": READ, "X": READ, "table": READ, "name": {"positions", "labels", "weights"},
             "candidates": {"n_states"}} # what else errors call an argument
 
 

@@ -148,8 +148,8 @@ def test_an_em_step_is_that_of_hmmlearn(covariance):
     theirs.fit(seq.values, seq.lengths)
     found = expectations(problem, theta)
     assert np.isclose(found.log_likelihood, theirs.monitor_.history[0], rtol=1e-10)
-    new = em_step(problem, theta, found, 1e-8)
-    assert np.allclose(new.T, theirs.transmat_, atol=1e-6) # the chain is found by a climb
+    new = em_step(problem, theta, found, 1e-15)
+    assert np.allclose(new.T, theirs.transmat_, atol=1e-8) # the chain is found by a climb
     means, covariances = problem.family.unpack(new.emission).values()
     assert np.allclose(means, theirs.means_, atol=1e-8)
     if covariance in ("full", "tied"): assert np.allclose(covariances, theirs.covars_, atol=1e-8)
@@ -173,9 +173,9 @@ def test_counts_and_symbols_are_those_of_hmmlearn(name, emission):
     at = hm.HMMOP(theta.T, theta.start, problem.family.emission(theta.emission), 0.)
     assert np.isclose(hm.log_likelihood(at, seq).sum(), theirs.score(X, seq.lengths), rtol=1e-10)
     assert np.allclose(np.concatenate(hm.posterior_marginals(at, seq)), theirs.predict_proba(X, seq.lengths), atol=1e-8)
-    new = em_step(problem, theta, expectations(problem, theta), 1e-8)
+    new = em_step(problem, theta, expectations(problem, theta), 1e-15)
     theirs.fit(X, seq.lengths)
-    assert np.allclose(new.T, theirs.transmat_, atol=1e-6) # the chain is found by a climb
+    assert np.allclose(new.T, theirs.transmat_, atol=1e-8) # the chain is found by a climb
     found = new.emission[0] if name == "poisson" else new.emission
     assert np.allclose(found, theirs.lambdas_[:, 0] if name == "poisson" else theirs.emissionprob_, atol=1e-8)
 
@@ -199,9 +199,9 @@ def test_mixtures_are_those_of_hmmlearn():
     gamma = np.concatenate(hm.posterior_marginals(at, seq))
     assert np.allclose(gamma, theirs.predict_proba(seq.values, seq.lengths), atol=1e-8)
     theirs.fit(seq.values, seq.lengths)
-    new = em_step(problem, theta, expectations(problem, theta), 1e-8)
+    new = em_step(problem, theta, expectations(problem, theta), 1e-15)
     found = problem.family.unpack(new.emission)
-    assert np.allclose(new.T, theirs.transmat_, atol=1e-6)
+    assert np.allclose(new.T, theirs.transmat_, atol=1e-8)
     assert np.allclose(found["weights"], theirs.weights_, atol=1e-8) and np.allclose(found["means"], theirs.means_, atol=1e-8)
     moved = found["means"] - means
     assert np.allclose(found["covariances"] + moved[..., :, None] * moved[..., None, :], theirs.covars_, atol=1e-8)
@@ -485,3 +485,27 @@ def test_names_of_columns_reach_summaries_and_arviz():
     assert held["means"].dims[2:] == ("state", "column")
     assert list(held["means"].coords["column"].values) == ["height", "visits"]
     assert held["covariances"].shape == (1, 3, 3, 2, 2)
+
+
+def test_a_beginning_with_another_alphabet_is_named():
+    model = hm.HMMOP(T, START, SYMBOLS, .3)
+    with pytest.raises(ValueError, match="init: its emissions know 4 symbols, but 2.*Prior\\(probs=np.ones\\(4\\)\\)"):
+        hm.fit_gaps([[0, 1, 1]], .3, n_states=3, emission="categorical", init=model, **SHORT)
+    with pytest.raises(ValueError, match="init: its emissions know 4 symbols, but 6.*knows all"):
+        hm.fit_em([[0, 1, 5]], psi=.3, n_states=3, emission="categorical", init=model)
+    found = hm.fit_gaps([[0, 1, 1]], .3, n_states=3, emission="categorical", init=model,
+                        prior=hm.Prior(probs=np.ones(4)), **SHORT)
+    assert found.emission["probs"].shape == (1, 3, 3, 4)
+
+
+def test_parts_of_a_mixture_are_an_emission():
+    with pytest.raises(ValueError, match="parts: expected an emission object"): Mixture([[.5, .5]], "gaussian")
+
+
+def test_the_rehearsal_of_many_symbols_is_reported():
+    rng = np.random.default_rng(1)
+    model = hm.HMMOP(T, START, hm.Categorical(rng.dirichlet(np.full(60, .3), 3)), .3)
+    found = hm.fit_em(model.sample(10, 20, seed=1).sequences, psi=.3, n_states=3, emission="categorical", seed=1, tol=1.)
+    tried = found.info["rehearsal"]
+    assert len(tried) == 12 and {each["kind"].split(",")[0] for each in tried} == {"neighbours", "mixture", "random"}
+    assert max(found.info["starts"]) >= tried[0]["value"] - 1e-6

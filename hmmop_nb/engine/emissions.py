@@ -743,6 +743,16 @@ class CategoricalFamily(Family):
     def slopes(self, params: np.ndarray, counts: Any) -> dict:
         return dict(probs=over(counts.emission + less_one(self.prior_probs), params))
 
+    def start(self, init: Any, rng: np.random.Generator) -> np.ndarray:
+        "Parameters to begin with; a model must know as many symbols."
+        params, (S, M) = super().start(init, rng), self.prior_probs.shape
+        if params.shape == (S, M): return params
+        more = params.shape[1] > M
+        remedy = (f"make room for the others with Prior(probs=np.ones({params.shape[1]}))" if more
+                  else "give a model that knows all of them")
+        raise ValueError(f"init: its emissions know {params.shape[1]} symbols, but {M} are to be "
+                         f"learned; {remedy}")
+
     def fitted_start(self, rng: np.random.Generator) -> np.ndarray:
         n_symbols = self.prior_probs.shape[1]
         probs = symbol_start(self.held, self.n_states, n_symbols, rng) * (self.prior_probs > 0)

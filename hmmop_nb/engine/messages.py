@@ -932,12 +932,10 @@ class Smoothed(NamedTuple):
     marginals: np.ndarray # `(n, S)` state probabilities of each observation, if asked for
 
 def side_by_side(lengths, S):
-    "Sequences that can be smoothed side by side, longest first: all that are not empty, or none."
-    longest = int(lengths.max(initial=0))
-    if len(lengths) < 2 * SIDE or S > MOST_SIDE or longest * S * SIDE > ROOM:
-        return np.zeros(0, np.int64)
+    "Sequences that are smoothed side by side, longest first: short ones, whoever stands beside."
+    if S > MOST_SIDE: return np.zeros(0, np.int64)
     order = np.argsort(-lengths, kind="stable")
-    return order[:np.count_nonzero(lengths)]
+    return order[(lengths[order] > 0) & (lengths[order] * S * SIDE <= ROOM)]
 
 # %% ../../nbs/engine/messages.ipynb #d71635d5
 def smooth(
@@ -961,8 +959,8 @@ def smooth(
     each = writeable(np.zeros(0) if weights is None else weights)
     order, fine = side_by_side(lengths, S), np.zeros(n, bool)
     if len(order):
-        in_shares(side_share, log_b, offsets, order, longest, chain, ask, each, tally, gamma,
-                  log_likelihood, fine, most=min(BLOCKS, -(-n // SIDE)))
+        in_shares(side_share, log_b, offsets, order, int(lengths[order[0]]), chain, ask, each,
+                  tally, gamma, log_likelihood, fine, most=min(BLOCKS, -(-len(order) // SIDE)))
     alone = np.flatnonzero(~fine & (lengths > 0))
     if len(alone):
         in_shares(smooth_share, log_b, offsets, alone, longest, chain, ask, each, tally, gamma,

@@ -973,6 +973,8 @@ class Mixture(Emission):
 
     def __init__(self, weights: Numbers, parts: Any):
         weights = check_probabilities(weights, "weights")
+        if not hasattr(parts, "log_likelihood") or not hasattr(parts, "n_states"):
+            raise ValueError(f"parts: expected an emission object, got {shown(parts)}")
         if weights.ndim != 2 or weights.size != parts.n_states:
             raise ValueError(f"weights: expected (states, kinds) with {parts.n_states} entries, "
                              f"one for each state of parts, got shape {weights.shape}")
