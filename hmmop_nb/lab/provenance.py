@@ -178,6 +178,7 @@ def _class(self, x: type) -> None:
         methods = (ast.FunctionDef, ast.AsyncFunctionDef)
         lines = [part for part in node.body if not isinstance(part, methods)]
         if ast.get_docstring(node, clean=False) is not None: lines = lines[1:]
+        lines = [part for part in lines if not _binds_method(part, x)]
         rest = [*node.decorator_list, *node.bases, *lines]
         self.say(name, meaning(rest))
         for part in rest: self._names(part, scope, x.__module__)
@@ -186,6 +187,12 @@ def _class(self, x: type) -> None:
         if not isinstance(inner, FunctionType) or key in SHOWN_ONLY: continue
         if key in self.asked or key.startswith("__"): self.enter(key, inner)
         else: self.waiting.setdefault(key, []).append(inner)
+
+def _binds_method(node: ast.AST, kind: type) -> bool:
+    "Whether a line of a class says `name = function`: a method that is written elsewhere."
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name): return False
+    member = vars(kind).get(node.targets[0].id)
+    return isinstance(node.value, ast.Name) and isinstance(_bare(member), FunctionType)
 
 @method_of(Reach)
 def _function(self, x: FunctionType) -> None:
