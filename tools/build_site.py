@@ -750,7 +750,7 @@ SCRIPT = """document.addEventListener('DOMContentLoaded', () => {
     cell => cell.classList.toggle('number', /^[-+0-9.,/()±\\s]+$/.test(cell.textContent)))
 })
 addEventListener('load', () => document.querySelectorAll('article img').forEach(
-  picture => picture.classList.toggle('wide', picture.naturalWidth > 2.2 * picture.naturalHeight)))
+  picture => picture.classList.toggle('wide', picture.naturalWidth > Math.min(900, 2.2 * picture.naturalHeight))))
 """
 
 
@@ -824,10 +824,20 @@ def build_sphinx(root, out, npm, cfg):
 
 def process(root):
     "nbdev's processed notebooks, from an empty folder: it would keep what is stale."
-    from nbdev.serve import proc_nbs
+    from nbdev import serve, serve_drv
+    import build_site  # under its own name: other processes cannot know what `__main__` is here
     shutil.rmtree(root/'_proc', ignore_errors=True)
+    serve_drv.by_nbdev = serve_drv.main
+    serve_drv.main = build_site.process_one  # also in the processes that nbdev starts
+    try: return serve.proc_nbs()
+    finally: serve_drv.main = serve_drv.by_nbdev
+
+
+def process_one(task):
+    "What nbdev does with a notebook, but for cells that mix imports with other code."
+    from nbdev import serve_drv
     run_imports_only()
-    return proc_nbs()
+    return getattr(serve_drv, 'by_nbdev', serve_drv.main)(task)
 
 
 def run_imports_only():
