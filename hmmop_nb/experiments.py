@@ -147,7 +147,7 @@ SWEEPS = { # method: chains, warm-up sweeps, draws
     "known": (2, 150, 250),
     "gaps": (2, 150, 250),
     "gaps, sparse": (2, 300, 1000),
-    "matching": (2, 150, 250),
+    "matching": (2, 100, 150),
     "mixed": (2, 150, 250),
     "gaps, printed": (1, 40, 40),
     "matching, printed": (1, 40, 40),
@@ -1673,8 +1673,9 @@ def status_of(
 
 def status_text(out: str | Path) -> str: # A line for each experiment
     "The same for all experiments, in words."
-    heads = ("", 14), ("wanted", 8), ("saved", 8), ("current", 10), ("not settled", 13), ("minutes", 9)
-    lines = ["".join(f"{head:>{width}}" for head, width in heads)]
+    heads = dict(zip(("", "wanted", "saved", "current", "not settled", "minutes"),
+                     (14, 8, 8, 10, 13, 9)))
+    lines = ["".join(f"{head:>{width}}" for head, width in heads.items())]
     for name in EXPERIMENTS:
         s = status_of(name, out)
         lines.append(f"{name:<14}{s.wanted:>8}{s.saved:>8}{s.current:>10}{s.unsettled:>13}"

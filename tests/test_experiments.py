@@ -299,3 +299,38 @@ def test_command_lists_and_refuses(tmp_path):
     assert "Warning" not in listed.stderr
     refused = subprocess.run(command("nothing", out=tmp_path), **run)
     assert refused.returncode == 2 and "'nothing' is not an experiment" in refused.stderr
+
+
+def test_tables_of_slow_pages_are_as_they_were_made():
+    "What `made.csv` says of a table is what it holds, and no page made half of its tables."
+    import sys
+    sys.path.insert(0, str(ROOT / "tools"))
+    import experiments
+    made, held = experiments.read_made(), experiments.tables()
+    for name, row in made.items():
+        assert held.get(name) == row["held"], f"{name} was changed after its run"
+    for page in {row["page"] for row in made.values()}:
+        assert len({row["code"] for row in made.values() if row["page"] == page}) == 1, page
+
+
+def test_a_page_is_made_again_when_what_its_slow_cells_reach_has_changed(tmp_path, monkeypatch):
+    "Prose, and cells after the slow one, do not count; its own code and the package's do."
+    import sys
+    sys.path.insert(0, str(ROOT / "tools"))
+    import experiments
+    import nbformat
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+    import hmmop_nb.transforms as transforms
+    def stamp(slow="#| slow\nT = unthin(R, .5) # undo it", words="Some words.", after="print(T)"):
+        cells = [new_markdown_cell(words), new_code_cell("from hmmop_nb.transforms import unthin"),
+                 new_code_cell(slow), new_code_cell(after)]
+        path = tmp_path / "page.ipynb"
+        nbformat.write(new_notebook(cells=cells), path)
+        return experiments.page_stamp(path)
+    first = stamp()
+    assert stamp(words="Other words.") == stamp(after="print(2 * T)") == first
+    assert stamp("#| slow\nT = unthin(R, .5) # back") == first
+    assert stamp("#| slow\nT = unthin(R, .6)") != first
+    old = transforms._unit_rows
+    monkeypatch.setattr(transforms, "_unit_rows", lambda *args: old(*args))
+    assert stamp() != first

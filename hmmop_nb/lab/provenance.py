@@ -183,7 +183,8 @@ def _class(self, x: type) -> None:
         self.say(name, meaning(rest))
         for part in rest: self._names(part, scope, x.__module__)
     for key, member in vars(x).items():
-        inner = _bare(member.__func__ if isinstance(member, (staticmethod, classmethod)) else member)
+        if isinstance(member, (staticmethod, classmethod)): member = member.__func__
+        inner = _bare(member)
         if not isinstance(inner, FunctionType) or key in SHOWN_ONLY: continue
         if key in self.asked or key.startswith("__"): self.enter(key, inner)
         else: self.waiting.setdefault(key, []).append(inner)
