@@ -262,7 +262,7 @@ def _owner(node: ast.AST, scope: dict[str, Any]) -> Any:
 # %% ../../nbs/lab/provenance.ipynb #ea331e0c
 def reached(
     *roots: Any, # Functions, classes, constants, or files (their bytes count)
-    apart: Iterable = (), # Things that are not to be entered, such as tables of which a row uses one entry
+    apart: Iterable = (), # Not to be entered, such as a table of which one entry is used
 ) -> dict[str, str]: # Twelve digits for each piece of code and each constant, by name
     "Everything that some functions reach inside the package."
     bare = [_bare(x) for x in roots]
