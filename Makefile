@@ -46,8 +46,8 @@ nb: $(VENV)/dev.ready ## after editing notebooks: execute the changed ones, expo
 bench: $(VENV)/bench.ready ## measure speed on this machine; results go to nbs/results/
 	@$(BIN)/python bench/bench.py
 
-experiments: $(VENV)/numeric.ready ## run the experiments of the paper that are not there yet (NAMES=bursty for one, ARGS=--quick for small)
-	@$(BIN)/python -m hmmop_nb.experiments $(or $(NAMES),all) --workers 2 --out nbs/results/experiments $(ARGS)
+experiments: $(VENV)/dev.ready ## make every table of results that the present code has not made yet (NAMES=bursty for one, ARGS=--list to see)
+	@$(BIN)/python tools/experiments.py $(NAMES) $(ARGS)
 
 clean: ## remove everything that was built, the environment included
 	rm -rf $(VENV) _proc _docs demo.png .pytest_cache .hypothesis build dist *.egg-info

@@ -15,7 +15,8 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple
 
@@ -29,9 +30,13 @@ from .engine.plot import METHOD_COLORS
 from .engine.posterior import Posterior
 from .engine.problem import Prior
 from .engine.random import as_key
+from .fit import fit
 from .gaps import fit_gaps
 from .known_gaps import fit_known, fit_naive, place_randomly
-from .lab.chains import cyclic_multipartite, degree_chain, part_of_speech
+from hmmop_nb.lab.chains import (
+    cyclic_multipartite, degree_chain, numbered_model, part_of_speech, persistent_chain
+)
+from .lab.provenance import reached
 from .matching import fit_matching
 from .model import HMMOP, MarkovOmission, PerSequenceOmission, Sequences, Trajectories
 from .model import l1_distance
@@ -43,11 +48,13 @@ if TYPE_CHECKING: # for editors; matplotlib itself is imported where something i
 else: Axes = Figure = Any
 
 # %% auto #0
-__all__ = ['FLOW', 'CHAINS', 'SWEEPS', 'FORMAT', 'KEEP', 'EXPERIMENTS', 'TOLD_MEAN', 'LOOKS', 'HEADS', 'Holds', 'Evidence',
-           'CLAIMS', 'PRINTED_SD', 'SD_ROWS', 'AUTHORS_SECONDS', 'draw_flow', 'benchmark_chain', 'Experiment',
-           'run_cell', 'declare', 'each_told', 'read_rows', 'write_rows', 'results_path', 'place_of', 'run_experiment',
-           'read_results', 'pick', 'draw_run', 'plot_l1', 'markdown_table', 'mean_sd', 'l1_table', 'last_draw_table',
-           'Claim', 'Finding', 'claim', 'verdict', 'judge', 'findings_table', 'how_many', 'clear_sign', 'Ratio', 'Gain',
+__all__ = ['FLOW', 'COUNTED', 'CHAINS', 'BEYOND', 'MAKERS', 'SWEEPS', 'AS_THEY_ARE', 'FORMAT', 'RHAT', 'ESS', 'KEEP',
+           'ALL_CHAINS', 'EXPERIMENTS', 'TOLD_MEAN', 'LOOKS', 'HEADS', 'Holds', 'Evidence', 'CLAIMS', 'PRINTED_SD',
+           'SD_ROWS', 'AUTHORS_SECONDS', 'draw_flow', 'counted_chain', 'benchmark_chain', 'Experiment', 'worst_entry',
+           'settled', 'run_cell', 'declare', 'each_told', 'read_rows', 'raw_rows', 'write_rows', 'results_path',
+           'place_of', 'run_of', 'is_current', 'current_rows', 'run_experiment', 'read_results', 'chains_of', 'pick',
+           'draw_run', 'plot_l1', 'markdown_table', 'mean_sd', 'l1_table', 'last_draw_table', 'Claim', 'Finding',
+           'claim', 'verdict', 'judge', 'findings_table', 'how_many', 'clear_sign', 'evidence', 'Ratio', 'Gain',
            'seed_errors', 'mean_error', 'ratios', 'span', 'shortfalls', 'forgetting', 'uniform_chain', 'spreads',
            'at_most_twice', 'iteration_seconds', 'dearest_minutes', 'main']
 
@@ -57,7 +64,7 @@ FLOW = { # station: what it is
     "experiment": "what is varied,\nand who is told what",
     "cells": "a chain, a value, a seed:\none data set each",
     "runs": "one method on a cell,\ntold one thing",
-    "rows": "two errors, seconds,\nsettings, version",
+    "rows": "errors, R-hat, seconds,\nsettings, code, seal",
     "table": "all rows of an\nexperiment, in a file",
     "figure": "means over seeds, bands\nfrom least to largest",
     "claim": "what the paper says of it,\nas comparisons",
@@ -95,37 +102,59 @@ def draw_flow() -> Figure:
     return fig
 
 # %% ../nbs/12_experiments.ipynb #594b7031
-CHAINS = "degree 3", "degree 5", "multipartite", "part of speech"
+COUNTED = {"careers": "careers.csv", "event log": "event_log.csv"} # files of counts
+
+def counted_chain(
+    name: str, # A key of `COUNTED`
+    psi: float | np.ndarray = .5, # Omission probability, a number or one per state
+) -> HMMOP: # With Gaussian emissions of standard deviation 0.1
+    "A chain from counts of transitions in real sequences."
+    text = resources.files("hmmop_nb").joinpath("data", COUNTED[name]).read_text()
+    _, *rows = csv.reader(io.StringIO(text))
+    counts = np.array([[float(x) for x in row[1:]] for row in rows])
+    model = numbered_model(counts[:, 1:], .1, psi)
+    start = counts[:, 0] / counts[:, 0].sum()
+    return replace(model, start=start)
+
+# %% ../nbs/12_experiments.ipynb #c2d1d1b9
+CHAINS = "degree 3", "degree 5", "multipartite", "part of speech" # those of the paper
+BEYOND = "persistent", *COUNTED # those that it lacks
+MAKERS: dict[str, Callable[[Any, int], HMMOP]] = { # chain: from psi and a seed
+    "degree 3": lambda psi, seed: degree_chain(10, 3, psi=psi, seed=seed),
+    "degree 5": lambda psi, seed: degree_chain(10, 5, psi=psi, seed=seed),
+    "multipartite": lambda psi, seed: cyclic_multipartite(psi=psi, seed=seed),
+    "multipartite, leak": lambda psi, seed: cyclic_multipartite(psi=psi, leak=True, seed=seed),
+    "part of speech": lambda psi, seed: part_of_speech(psi=psi),
+    "persistent": lambda psi, seed: persistent_chain(psi=psi, seed=seed),
+    "careers": lambda psi, seed: counted_chain("careers", psi),
+    "event log": lambda psi, seed: counted_chain("event log", psi),
+}
 
 def benchmark_chain(
-    name: str, # One of `CHAINS`, or `"multipartite, leak"`
+    name: str, # A key of `MAKERS`
     psi: float | np.ndarray = .5, # Omission probability, a number or one per state
     seed: int = 0, # Of the random chains
 ) -> HMMOP: # The model, with the emissions of the paper
     "A benchmark chain by name."
-    if name == "part of speech": return part_of_speech(psi=psi)
-    if name == "multipartite": return cyclic_multipartite(psi=psi, seed=seed)
-    if name == "multipartite, leak": return cyclic_multipartite(psi=psi, leak=True, seed=seed)
-    if name == "degree 3": return degree_chain(10, 3, psi=psi, seed=seed)
-    if name == "degree 5": return degree_chain(10, 5, psi=psi, seed=seed)
-    raise ValueError(
-        f"name: {name!r} is not a benchmark chain; "
-        f"choose one of {', '.join(CHAINS)} or multipartite, leak"
-    )
+    if name in MAKERS: return MAKERS[name](psi, seed)
+    raise ValueError(f"name: {name!r} is not a benchmark chain; choose one of {', '.join(MAKERS)}")
 
 # %% ../nbs/12_experiments.ipynb #ff577634
-SWEEPS = { # method: warm-up sweeps, draws
-    "naive": (10, 15),
-    "analytic": (10, 15),
-    "random": (80, 60),
-    "known": (80, 60),
-    "gaps": (30, 50),
-    "gaps, sparse": (30, 50),
-    "gaps, printed": (40, 40),
-    "matching, printed": (40, 40),
-    "matching": (4, 10),
-    "em": (0, 1),
+SWEEPS = { # method: chains, warm-up sweeps, draws
+    "naive": (2, 20, 150),
+    "analytic": (2, 20, 150),
+    "random": (2, 150, 250),
+    "known": (2, 150, 250),
+    "gaps": (2, 150, 250),
+    "gaps, sparse": (2, 300, 1000),
+    "matching": (2, 100, 150),
+    "mixed": (2, 150, 250),
+    "gaps, printed": (1, 40, 40),
+    "matching, printed": (1, 40, 40),
+    "em": (1, 0, 1),
+    "em, bursts": (1, 0, 1),
 }
+AS_THEY_ARE = "em", "em, bursts", "gaps, printed", "matching, printed" # need not settle
 
 # %% ../nbs/12_experiments.ipynb #b6afd64a
 Row = dict[str, Any] # one line of a table of results
@@ -136,7 +165,7 @@ Omit = Callable[[float, int, np.random.Generator], tuple[Any, Any]]
 Tell = Callable[[float, HMMOP, Trajectories, np.random.Generator], Told]
 
 # %% ../nbs/12_experiments.ipynb #d26a2431
-FORMAT = 1 # of the result files
+FORMAT = 2 # of the result files; 1 had neither R-hat nor stamps, and no more than one chain
 
 @dataclass(frozen=True)
 class Experiment:
@@ -153,22 +182,22 @@ class Experiment:
     seeds: int = 10 # Repetitions, each with a chain and data of its own
     n_sequences: int = 1500 # Size of the data
     n_steps: int = 80 # Steps of each walk
-    longer: tuple[tuple[str, int, int], ...] = () # (method, warm-up, draws), if not as in `SWEEPS`
+    longer: tuple[tuple[str, int, int, int], ...] = () # (method, *sweeps), if not as in `SWEEPS`
 
-    def sweeps(self) -> dict[str, tuple[int, int]]:
-        "Warm-up sweeps and draws of each method."
-        return SWEEPS | {method: (warmup, draws) for method, warmup, draws in self.longer}
+    def sweeps(self) -> dict[str, tuple[int, int, int]]:
+        "Chains, warm-up sweeps and draws of each method."
+        return SWEEPS | {method: tuple(numbers) for method, *numbers in self.longer}
 
     def cells(self) -> list[GridPoint]:
         "Every (chain, value, seed), balanced if stopped early."
         grid = itertools.product(range(self.seeds), self.values, self.chains)
         return [(chain, value, seed) for seed, value, chain in grid]
 
-    def recipe(self) -> str:
-        "A digest of what a finished cell depends on beside its place in the grid."
-        runs = [(*run, self.sweeps()[run[0]]) for run in self.runs]
-        said = FORMAT, self.name, self.knob, runs, self.n_sequences, self.n_steps
-        return hashlib.sha256(repr(said).encode()).hexdigest()[:10]
+    def settings(self, method: str) -> dict[str, int | str]: # By column
+        "What a row says about how it was made, beside its place, seed and code."
+        chains, warmup, draws = self.sweeps()[method]
+        return dict(experiment=self.name, knob=self.knob, chains=chains, warmup=warmup,
+                    draws=draws, n_sequences=self.n_sequences, n_steps=self.n_steps, format=FORMAT)
 
     def quick(self) -> "Experiment":
         "The same at a tenth of the size: every figure in minutes."
@@ -195,114 +224,188 @@ def make_cell(
     model = benchmark_chain(chain, psi, seed)
     size = experiment.n_sequences, experiment.n_steps
     data = model.sample(*size, seed=DATA + seed, omission=omission)
-    warmup, draws = SWEEPS["naive"]
-    observed = fit_naive(data.sequences, emission=model.emission, warmup=warmup, draws=draws,
-                         chains=1, seed=seed, progress=False)
+    observed = fit_naive(data.sequences, emission=model.emission, warmup=20, draws=150, chains=2,
+                         seed=seed, progress=False)
     return Cell(model, data, observed, seed), experiment.tell(value, model, data, rng)
 
 # %% ../nbs/12_experiments.ipynb #e68cee77
-def _analytic(cell: Cell, psi: Any) -> np.ndarray:
-    "Naive draws, unthinned and projected."
-    return nearest_stochastic(unthin(cell.observed.T[0], psi))
+Draws = np.ndarray # of `T`, `(chains, draws, S, S)`
+METHODS: dict[str, Callable[..., Draws]] = {}
 
-def _known(cell: Cell, psi: Any, positions: Sequences, **run: Any) -> np.ndarray:
+def method(name: str) -> Callable: # A decorator
+    "Enter a function `(cell, run, psi=None, positions=None)` in the table of methods."
+    def add(function: Callable[..., Draws]) -> Callable[..., Draws]:
+        METHODS[name] = function
+        return function
+    return add
+
+@method("naive")
+def _naive(cell: Cell, run: dict, psi: Any = None) -> Draws: return cell.observed.T
+
+@method("analytic")
+def _analytic(cell: Cell, run: dict, psi: Any) -> Draws:
+    "Naive draws, unthinned and projected."
+    each = cell.observed.T
+    flat = nearest_stochastic(unthin(each.reshape(-1, *each.shape[2:]), psi))
+    return flat.reshape(each.shape)
+
+@method("known")
+def _known(cell: Cell, run: dict, psi: Any, positions: Sequences | None = None) -> Draws:
     "Draws when the places are given, right or wrong."
-    T = nearest_stochastic(unthin(cell.observed.mean_T, psi))
-    T = .97 * T + .03 / len(T) # no transition is impossible at first
-    first = HMMOP(T, cell.observed.mean_start, cell.model.emission, psi)
     data = cell.data
-    return fit_known(data.sequences, positions, data.n_steps, psi=psi, init=first,
-                     variant="augmented", **run).T[0] # as the saved tables
+    where = data.positions if positions is None else positions
+    return fit_known(data.sequences, where, data.n_steps, psi=psi, **run).T
 
 def random_places(data: Trajectories, seed: int) -> Sequences:
     "A uniformly random placement of the observations."
     offsets = data.sequences.offsets
     return Sequences(place_randomly(offsets, data.n_steps, as_key(seed)), offsets)
 
-def _near(cell: Cell, psi: Any) -> HMMOP:
-    "A good start for Matching: a short Gaps run that is told no more than Matching is."
-    sequences, n_steps = cell.data.sequences, cell.data.n_steps
-    share = 1 - len(sequences.values) / n_steps.sum()
-    told = np.full(cell.model.n_states, np.nan if psi is None else psi)
-    told = np.where(np.isnan(told), share, told)
-    return fit_gaps(sequences, told, emission=cell.model.emission, warmup=30, draws=30, chains=1,
-                    seed=cell.seed, progress=False).model()
+@method("random")
+def _random(cell: Cell, run: dict, psi: Any) -> Draws:
+    return _known(cell, run, psi, random_places(cell.data, cell.seed))
+
+# %% ../nbs/12_experiments.ipynb #282ad755
+@method("gaps")
+def _gaps(cell: Cell, run: dict, psi: Any) -> Draws:
+    return fit_gaps(cell.data.sequences, psi, **run).T
+
+@method("gaps, sparse")
+def _gaps_sparse(cell: Cell, run: dict, psi: Any) -> Draws:
+    return fit_gaps(cell.data.sequences, psi, prior=Prior(T="sparse"), **run).T
+
+@method("matching")
+def _matching(cell: Cell, run: dict, psi: Any = None) -> Draws:
+    return fit_matching(cell.data.sequences, n_steps=cell.data.n_steps, psi=psi, **run).T
+
+@method("em")
+def _em(cell: Cell, run: dict, psi: Any) -> Draws:
+    return fit_em(cell.data.sequences, psi=psi, emission=run["emission"], tol=.01).T
+
+# %% ../nbs/12_experiments.ipynb #951791cb
+@method("mixed")
+def _mixed(cell: Cell, run: dict, psi: Any, positions: list[np.ndarray]) -> Draws:
+    "Draws when some places are given, `nan` elsewhere."
+    return fit(cell.data.sequences, psi=psi, positions=positions, n_steps=cell.data.n_steps,
+               method="mixed", **run).T
+
+@method("em, bursts")
+def _em_bursts(cell: Cell, run: dict, psi: Any = None) -> Draws:
+    "Maximum likelihood where keep and memory are learned, too."
+    unknown = MarkovOmission(np.nan, np.nan)
+    return fit_em(cell.data.sequences, omission=unknown, n_steps=cell.data.n_steps,
+                  emission=run["emission"], tol=.01).T
 
 # %% ../nbs/12_experiments.ipynb #7959a3ef
+@method("gaps, printed")
+def _gaps_printed(cell: Cell, run: dict, psi: Any) -> Draws:
+    return fit_gaps(cell.data.sequences, psi, variant="paper", init="random", **run).T
+
+@method("matching, printed")
+def _matching_printed(cell: Cell, run: dict, psi: Any) -> Draws:
+    return fit_matching(cell.data.sequences, n_steps=cell.data.n_steps, psi=psi,
+                        placement="paper", init="random", **run).T
+
 def run_method(
-    method: str, # A key of `SWEEPS`
+    method: str, # A key of `METHODS`
     cell: Cell, # Data, and what goes with them
-    psi: Any = None, # Omission probability it is told
-    positions: Sequences | None = None, # Places it is told; `None` tells the true ones
-    sweeps: dict[str, tuple[int, int]] = SWEEPS, # How long it runs
-) -> np.ndarray: # Draws of `T`, `(draws, S, S)`
+    sweeps: tuple[int, int, int], # Chains, warm-up and draws
+    **told: Any, # What it is told
+) -> Draws: # `(chains, draws, S, S)`
     "Run one method on the data of a cell."
-    warmup, draws = sweeps[method]
-    emission = cell.model.emission
-    data = cell.data
-    run = dict(emission=emission, warmup=warmup, draws=draws, chains=1, seed=cell.seed,
-               progress=False)
-    if method == "naive": return cell.observed.T[0]
-    if method == "analytic": return _analytic(cell, psi)
-    if method == "em": return fit_em(data.sequences, psi=psi, emission=emission, tol=.01).T[0]
-    if method == "known":
-        return _known(cell, psi, data.positions if positions is None else positions, **run)
-    if method == "random": return _known(cell, psi, random_places(data, cell.seed), **run)
-    if method == "gaps": return fit_gaps(data.sequences, psi, **run).T[0]
-    if method == "gaps, sparse":
-        return fit_gaps(data.sequences, psi, prior=Prior(T="sparse"), **run).T[0]
-    if method == "gaps, printed":
-        return fit_gaps(data.sequences, psi, variant="paper", init="random", **run).T[0]
-    known = dict(n_steps=data.n_steps, psi=psi)
-    if method == "matching, printed":
-        return fit_matching(data.sequences, **known, placement="paper", init="random", **run).T[0]
-    return fit_matching(data.sequences, **known, init=_near(cell, psi), variant="augmented",
-                        **run).T[0] # as the saved tables
+    chains, warmup, draws = sweeps
+    run = dict(emission=cell.model.emission, chains=chains, warmup=warmup, draws=draws,
+               seed=cell.seed, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning) # R-hat and effective draws are in the row
+        return METHODS[method](cell, run, **told)
 
 # %% ../nbs/12_experiments.ipynb #72d2e2c9
+RHAT, ESS = 1.1, 50. # largest and least of any entry of `T`
+
+def worst_entry(
+    T: np.ndarray, # Draws `(chains, draws, S, S)`
+) -> tuple[float, float]: # `nan` where nothing can be said
+    "Largest R-hat and least effective draws of the entries of `T`."
+    moves = np.ptp(T, axis=(0, 1)) > 1e-12
+    if min(T.shape[0] - 1, T.shape[1] - 3, moves.sum()) < 1: return np.nan, np.nan
+    from arviz_stats.base import array_stats
+    each = np.ascontiguousarray(T[..., moves])
+    rhat = array_stats.rhat(each, chain_axis=0, draw_axis=1)
+    ess = array_stats.ess(each, chain_axis=0, draw_axis=1)
+    return float(np.max(rhat)), float(np.min(ess))
+
+def settled(
+    row: Row, # Of a table of results
+) -> bool: # Rows of older tables, which do not say, count as settled
+    "Whether the chains behind a row have settled, or need not."
+    if row["method"] in AS_THEY_ARE or "rhat" not in row: return True
+    return row["rhat"] <= RHAT and row["ess"] >= ESS
+
+# %% ../nbs/12_experiments.ipynb #ed87806c
+@cache
+def _stamped(*roots: Any) -> str:
+    "Pieces of code and their stamps, in one text."
+    return repr(reached(*roots, apart=(METHODS, MAKERS))) # their entries are roots
+
+def code_of(experiment: Experiment, chain: str, method: str) -> str: # Twelve digits
+    "A stamp of the code that a row of this chain and method reaches."
+    files = [resources.files("hmmop_nb").joinpath("data", name)
+             for key, name in (COUNTED | {"part of speech": "brown.npz"}).items() if key == chain]
+    parts = [_stamped(METHODS[method], run_method, make_cell, make_row),
+             _stamped(experiment.omit), _stamped(experiment.tell), _stamped(MAKERS[chain]),
+             *(hashlib.sha256(file.read_bytes()).hexdigest() for file in files)]
+    return _digest("\n".join(parts))
+
+def _digest(text: str) -> str:
+    "Twelve digits of a hash."
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+def seal_of(row: Row) -> str: # Twelve digits
+    "A hash of all fields of a row, as texts, but for the seal itself."
+    return _digest(repr([(k, str(x)) for k, x in row.items() if k != "seal"]))
+
+# %% ../nbs/12_experiments.ipynb #b610608d
 def _version() -> str:
     "Of the package."
     from hmmop_nb import __version__
     return __version__
 
 def make_row(
-    experiment: Experiment, place: GridPoint, run: Run, T: np.ndarray, truth: np.ndarray,
-    seconds: float,
+    experiment: Experiment, place: GridPoint, run: Run, T: Draws, truth: np.ndarray, seconds: float,
 ) -> Row: # Texts and numbers by column
-    "The row of one run: where it belongs, how far off it is, and what made it."
+    "The row of one run: where it belongs, how far off it is, whether it has settled."
     chain, value, seed = place
     method, told = run
-    warmup, draws = experiment.sweeps()[method]
+    rhat, ess = (np.nan, np.nan) if method in AS_THEY_ARE else worst_entry(T)
     return dict(
-        experiment=experiment.name, chain=chain, knob=experiment.knob, value=value, seed=seed,
-        method=method, told=told,
-        l1_mean=f"{l1_distance(T.mean(0), truth):.5f}",
-        l1_last=f"{l1_distance(T[-1], truth):.5f}",
-        warmup=warmup, draws=draws,
-        n_sequences=experiment.n_sequences, n_steps=experiment.n_steps,
-        cpu_seconds=f"{seconds:.2f}",
-        recipe=experiment.recipe(), version=_version(), format=FORMAT,
+        chain=chain, value=value, seed=seed, method=method, told=told,
+        l1_mean=f"{l1_distance(T.mean((0, 1)), truth):.5f}",
+        l1_last=f"{l1_distance(T[-1, -1], truth):.5f}",
+        rhat=f"{rhat:.4f}", ess=f"{ess:.1f}", cpu_seconds=f"{seconds:.2f}",
     )
 
-# %% ../nbs/12_experiments.ipynb #a2053a7d
+# %% ../nbs/12_experiments.ipynb #b96819d1
 def run_cell(
     experiment: Experiment, # What is run
     chain: str, # Name of a benchmark chain
     value: float, # Position of the knob
     seed: int, # Of chain, data and samplers
+    runs: tuple[Run, ...] | None = None, # Those that are wanted; `None` runs all
 ) -> list[Row]: # One for each run
-    "All methods on one cell: a list of rows."
+    "Methods on one cell: a list of rows, each with its stamp and seal."
     rows = []
     place = (chain, value, seed)
     begin = time.process_time()
     cell, told = make_cell(experiment, *place)
-    for method, name in experiment.runs:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning) # the pages say how short the runs are
-            T = run_method(method, cell, **told[name], sweeps=experiment.sweeps())
+    for method, name in experiment.runs if runs is None else runs:
+        T = run_method(method, cell, experiment.sweeps()[method], **told[name])
         now = time.process_time()
-        rows.append(make_row(experiment, place, (method, name), T, cell.model.T, now - begin))
-        begin = now
+        row = make_row(experiment, place, (method, name), T, cell.model.T, now - begin)
+        row |= experiment.settings(method)
+        row |= dict(version=_version(), code=code_of(experiment, chain, method))
+        rows.append(row | dict(seal=seal_of(row)))
+        begin = time.process_time() # the stamp is not the method's work
     return rows
 
 # %% ../nbs/12_experiments.ipynb #47a5fdd5
@@ -345,6 +448,14 @@ def truth_or_share(
     "Omission by state as it is, or nothing but the share of visits that was omitted."
     share = 1 - len(data.sequences.values) / len(data.full.values)
     return {"truth": dict(psi=model.psi), "share": dict(psi=share), "nothing": dict(psi=None)}
+
+# %% ../nbs/12_experiments.ipynb #45de1520
+def some_places(value: float, model: HMMOP, data: Trajectories, rng: np.random.Generator) -> Told:
+    "A share of the places is known; the same ones and more for a larger share."
+    known = rng.random(len(data.positions.values)) < value
+    places = np.where(known, data.positions.values, np.nan)
+    stamps = np.split(places, data.positions.offsets[1:-1])
+    return {"truth": dict(psi=model.psi), "share": dict(psi=model.psi, positions=stamps)}
 
 # %% ../nbs/12_experiments.ipynb #e64f4013
 @njit(cache=True)
@@ -408,6 +519,7 @@ def wrong_places(value: float, model: HMMOP, data: Trajectories, rng: np.random.
 
 # %% ../nbs/12_experiments.ipynb #4f6ba820
 KEEP = .35, .5, .65, .8, .9 # as in the paper
+ALL_CHAINS = CHAINS + BEYOND
 EXPERIMENTS: dict[str, Experiment] = {}
 
 def declare(experiment: Experiment) -> None:
@@ -424,12 +536,13 @@ def each_told(
 # %% ../nbs/12_experiments.ipynb #4326b279
 declare(Experiment(
     name="placements", figure="Figure wrongW", question="What do wrong places cost?",
-    knob="keep", values=KEEP, omit=constant, tell=wrong_places, seeds=5,
+    knob="keep", values=KEEP, omit=constant, tell=wrong_places,
     runs=tuple(("known", told) for told in ("true", "equivalent", "consecutive", "random")),
 ))
 declare(Experiment(
     name="wrong-psi", figure="Figure wrongPC", question="What if the keep that is told is wrong?",
     knob="keep told", values=(.35, .5, .6, .7, .75, .9, 1.), omit=half, tell=guess,
+    chains=ALL_CHAINS,
     runs=(("naive", "truth"), *each_told("guess", "analytic", "gaps", "gaps, sparse", "em")),
 ))
 
@@ -443,26 +556,27 @@ declare(Experiment(
     name="varying-psi", figure="Figure robuNonConsPC",
     question="What if keep differs by sequence?",
     knob="sd of keep", values=(.05, .1, .15, .2, .25, .3),
-    omit=by_sequence, tell=one_half, runs=TOLD_MEAN, seeds=5,
+    omit=by_sequence, tell=one_half, runs=TOLD_MEAN,
 ))
 declare(Experiment(
     name="bursty", figure="Figure robuNoniisPC", question="What if omission has memory?",
     knob="memory", values=(.05, .15, .25, .35, .45),
-    omit=in_bursts, tell=one_half, runs=TOLD_MEAN, seeds=5,
+    omit=in_bursts, tell=one_half, runs=(*TOLD_MEAN, ("em, bursts", "nothing")),
+    chains=ALL_CHAINS,
 ))
 
 # %% ../nbs/12_experiments.ipynb #c045a488
 declare(Experiment(
     name="ignorable", figure="Figure knownN",
     question="How do the methods compare when they are told the truth?",
-    knob="keep", values=KEEP, omit=constant, tell=truth, seeds=5, longer=(("matching", 10, 20),),
+    knob="keep", values=KEEP, omit=constant, tell=truth, chains=ALL_CHAINS,
     runs=each_told("truth", "naive", "random", "analytic", "known", "gaps", "gaps, sparse", "em",
                    "matching"),
 ))
 declare(Experiment(
     name="nonignorable", figure="Figures nonIgnknownN and nonignorableMiss",
     question="What if omission depends on the state, and what if one does not know it?",
-    knob="spread of psi", values=(.1, .2, .25, .3, .4), omit=by_state, tell=truth_or_share, seeds=5,
+    knob="spread of psi", values=(.1, .2, .25, .3, .4), omit=by_state, tell=truth_or_share,
     runs=(
         *each_told("truth", "naive", "analytic", "known", "gaps", "gaps, sparse", "em", "matching"),
         *each_told("share", "known", "gaps"),
@@ -473,14 +587,21 @@ declare(Experiment(
 # %% ../nbs/12_experiments.ipynb #19667b39
 declare(Experiment(
     name="printed", figure="Figure knownN", question="How good are the samplers as printed?",
-    knob="keep", values=KEEP, omit=constant, tell=truth, seeds=5,
+    knob="keep", values=KEEP, omit=constant, tell=truth,
     runs=each_told("truth", "gaps, printed", "matching, printed"),
 ))
 declare(Experiment(
     name="leak", figure="Figure NaiveIntro",
     question="What does ignoring the gaps cost on the cycle of the authors' scripts?",
-    knob="keep", values=KEEP, omit=constant, tell=truth, seeds=5,
+    knob="keep", values=KEEP, omit=constant, tell=truth,
     runs=each_told("truth", "naive", "random", "known"), chains=("multipartite, leak",),
+))
+
+# %% ../nbs/12_experiments.ipynb #4fcc5708
+declare(Experiment(
+    name="places", figure="beyond the paper", question="What is a known place worth?",
+    knob="share of places known", values=(0., .05, .2, .5, 1.), omit=half, tell=some_places,
+    runs=(("known", "truth"), ("mixed", "share")), chains=("degree 5", "multipartite", *BEYOND),
 ))
 
 # %% ../nbs/12_experiments.ipynb #e9db42aa
@@ -494,9 +615,14 @@ def read_rows(
         return [{column: _value(column, text) for column, text in row.items()}
                 for row in csv.DictReader(file)]
 
+def raw_rows(path: str | Path) -> list[Row]:
+    "The same, all as texts: what was sealed."
+    if not Path(path).exists(): return []
+    with Path(path).open(newline="") as file: return list(csv.DictReader(file))
+
 def _value(column: str, text: str) -> int | float | str:
     "What a field of a table says."
-    if column in ("version", "recipe"): return text
+    if column in ("version", "recipe", "code", "seal"): return text
     try: x = float(text)
     except ValueError: return text
     return int(x) if x.is_integer() else x
@@ -523,9 +649,11 @@ def results_path(
     name: str, # A key of `EXPERIMENTS`
     out: str | Path, # Folder of the results
     quick: bool = False, # Of the quick version
+    part: bool = False, # What is done so far of a table that is not complete
 ) -> Path: # A `.csv` file
     "File of the results of an experiment."
-    return Path(out) / (f"{name}.quick.csv" if quick else f"{name}.csv")
+    kind = ".part" if part else ""
+    return Path(out) / (f"{name}.quick{kind}.csv" if quick else f"{name}{kind}.csv")
 
 def place_of(
     row: Row, # Of a table of results
@@ -533,31 +661,53 @@ def place_of(
     "Place of a row in the grid."
     return row["chain"], float(row["value"]), int(row["seed"])
 
-def _finished(path: Path, recipe: str) -> dict[GridPoint, list[Row]]:
-    "Rows of a file that the present recipe made, by their place in the grid."
-    done = {}
-    for row in read_rows(path):
-        if row["recipe"] == recipe: done.setdefault(place_of(row), []).append(row)
-    return done
+def run_of(
+    row: Row, # Of a table of results
+) -> Run: # (method, told)
+    "What was run."
+    return row["method"], row["told"]
+
+def is_current(
+    experiment: Experiment, # Whose row it is
+    row: Row, # All fields as texts, as `raw_rows` gives them
+) -> bool: # `False` also for rows without stamps
+    "Whether the present code and settings made a row, and nobody has changed it since."
+    if "seal" not in row or row["method"] not in METHODS or row["chain"] not in MAKERS: return False
+    wanted = experiment.settings(row["method"])
+    if any(row.get(key) != str(x) for key, x in wanted.items()): return False
+    code = code_of(experiment, row["chain"], row["method"])
+    return row["code"] == code and row["seal"] == seal_of(row)
+
+def current_rows(
+    experiment: Experiment, # Whose rows are wanted
+    *paths: Path, # Tables
+) -> dict[tuple[GridPoint, Run], Row]: # By where they belong
+    "The rows of some tables that need not be made again."
+    wanted = {(place, run) for place in experiment.cells() for run in experiment.runs}
+    found = {(place_of(row), run_of(row)): row for path in paths for row in raw_rows(path)
+             if is_current(experiment, row)}
+    return {where: row for where, row in found.items() if where in wanted}
 
 # %% ../nbs/12_experiments.ipynb #f33292fe
 THREADS = "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"
 Finished = Iterator[tuple[GridPoint, Callable[[], list[Row]]]]
 
-def _in_worker(name: str, quick: bool, place: GridPoint) -> list[Row]:
+Todo = dict[GridPoint, tuple[Run, ...]] # what is missing in each cell
+
+def _in_worker(name: str, quick: bool, place: GridPoint, runs: tuple[Run, ...]) -> list[Row]:
     "One cell, in a process that knows experiments by name."
     experiment = EXPERIMENTS[name]
-    return run_cell(experiment.quick() if quick else experiment, *place)
+    return run_cell(experiment.quick() if quick else experiment, *place, runs)
 
-def _one_at_a_time(name: str, quick: bool, places: list[GridPoint]) -> Finished:
+def _one_at_a_time(name: str, quick: bool, todo: Todo) -> Finished:
     "Run cells here, one after the other, on one thread."
     threads = numba.get_num_threads()
     numba.set_num_threads(1)
     try:
-        for place in places: yield place, partial(_in_worker, name, quick, place)
+        for place, runs in todo.items(): yield place, partial(_in_worker, name, quick, place, runs)
     finally: numba.set_num_threads(threads)
 
-def _many_at_a_time(name: str, quick: bool, places: list[GridPoint], workers: int) -> Finished:
+def _many_at_a_time(name: str, quick: bool, todo: Todo, workers: int) -> Finished:
     "Run cells in worker processes; yield them as they finish."
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
@@ -565,7 +715,8 @@ def _many_at_a_time(name: str, quick: bool, places: list[GridPoint], workers: in
     _set_environment({key: "1" for key in THREADS}) # read by the workers when they start
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
-        futures = {pool.submit(_in_worker, name, quick, place): place for place in places}
+        futures = {pool.submit(_in_worker, name, quick, place, runs): place
+                   for place, runs in todo.items()}
         for future in as_completed(futures): yield futures[future], future.result
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -589,22 +740,28 @@ def run_experiment(
     from tqdm import tqdm
     _check_run(name, workers)
     experiment = EXPERIMENTS[name].quick() if quick else EXPERIMENTS[name]
-    path = results_path(name, out, quick)
-    failed = []
-    done = _finished(path, experiment.recipe())
-    todo = [place for place in experiment.cells() if place not in done]
+    path, part = (results_path(name, out, quick, part) for part in (False, True))
+    done = current_rows(experiment, path, part)
+    grid = [(place, run) for place in experiment.cells() for run in experiment.runs]
+    todo: Todo = {}
+    for place, run in grid:
+        if (place, run) not in done: todo[place] = (*todo.get(place, ()), run)
     if workers: cells = _many_at_a_time(name, quick, todo, workers)
     else: cells = _one_at_a_time(name, quick, todo)
-    shown = dict(total=len(done) + len(todo), initial=len(done), desc=name, unit="cell")
+    failed, n_cells = [], len(experiment.cells())
+    shown = dict(total=n_cells, initial=n_cells - len(todo), desc=name, unit="cell")
     with tqdm(**shown, disable=not progress) as bar:
         for place, result in cells:
-            try: done[place] = result()
+            try: done |= {(place, run_of(row)): row for row in result()}
             except Exception as error: failed.append(f"{place}: {type(error).__name__}: {error}")
-            else: write_rows(path, [r for at in experiment.cells() for r in done.get(at, [])])
+            else: write_rows(part, [done[where] for where in grid if where in done])
             bar.update()
     if failed:
         raise RuntimeError(f"{name}: {len(failed)} of {len(todo)} cells failed, "
                            f"the others are saved; the first is {failed[0]}")
+    if todo:
+        write_rows(path, [done[where] for where in grid])
+        part.unlink()
     return read_rows(path)
 
 def _check_run(name: str, workers: int) -> None:
@@ -628,10 +785,17 @@ def read_results(
     if not rows:
         raise FileNotFoundError(f"folder: there is no '{path}'; "
                                 f"run `python -m hmmop_nb.experiments {name} --out {folder}`")
-    if rows[0]["format"] != FORMAT:
+    if rows[0]["format"] not in (1, FORMAT):
         raise ValueError(f"folder: '{path}' has format {rows[0]['format']:g}, "
                          f"but this version reads {FORMAT}; run the experiment again")
     return rows
+
+def chains_of(
+    rows: list[Row], # As `read_results` gives them
+) -> tuple[str, ...]: # Those of the paper first
+    "The chains of a table: older ones have only those of the paper."
+    there = {row["chain"] for row in rows}
+    return tuple(chain for chain in MAKERS if chain in there)
 
 # %% ../nbs/12_experiments.ipynb #10abdfaf
 def pick(
@@ -639,12 +803,13 @@ def pick(
     what: str = "l1_mean", # Column
     **where: Any, # What the other columns must be
 ) -> np.ndarray: # One number for each seed
-    "Numbers of the rows that agree with `where`."
+    "Numbers of the rows that agree with `where`; `nan` for those that are no evidence."
     chosen = [row for row in rows if all(row[key] == value for key, value in where.items())]
     if not chosen:
         asked = ", ".join(f"{key}={value!r}" for key, value in where.items())
         raise ValueError(f"where: no row has {asked}; the columns are {', '.join(rows[0])}")
-    return np.array([row[what] for row in sorted(chosen, key=_seed)])
+    chosen.sort(key=_seed)
+    return np.array([row[what] if settled(row) else np.nan for row in chosen], float)
 
 def _seed(row: Row) -> int:
     "By which rows are sorted."
@@ -661,6 +826,8 @@ LOOKS = { # method: label, colour, line, marker
     "gaps, printed": ("Gaps as printed", "Gaps", "", "P"),
     "matching, printed": ("Matching as printed", "Matching", "", "X"),
     "matching": ("Matching", "Exact Matching", "-", "D"),
+    "mixed": ("some places known", "Known", "--", "o"),
+    "em, bursts": ("EM, bursts learned", "EM", "-", "v"),
     "em": ("EM", "EM", (0, (1, 1)), ""),
 }
 
@@ -682,9 +849,15 @@ def draw_run(
     looks = dict(label=label, color=METHOD_COLORS[colour], ls=line, marker=marker, ms=4, lw=1.5)
     looks |= style
     found = [pick(rows, what, value=value, **where) for value in values]
-    ax.plot(values, [f.mean() for f in found], **looks)
+    shares = np.array([np.isfinite(f).mean() for f in found])
+    found = [f[np.isfinite(f)] if share else np.full(1, np.nan) for f, share in zip(found, shares)]
+    means = np.array([f.mean() for f in found])
+    ax.plot(values, means, **looks)
     least, largest = [f.min() for f in found], [f.max() for f in found]
     ax.fill_between(values, least, largest, color=looks["color"], alpha=.2, lw=0)
+    few = shares < .5 # most of the chains behind such a point have not settled
+    if few.any():
+        ax.plot(np.array(values)[few], means[few], "o", ms=9, mfc="none", color=looks["color"])
 
 # %% ../nbs/12_experiments.ipynb #24bffe2b
 def plot_l1(
@@ -696,15 +869,18 @@ def plot_l1(
 ) -> Figure: # With a legend below
     "L1 distance against the knob, a panel for each chain, with the range over seeds."
     import matplotlib.pyplot as plt
-    size = (2.4 * len(chains), 3.1)
+    columns = min(len(chains), 5 if len(chains) == 5 else 4)
+    lines = -(-len(chains) // columns)
     runs = list(runs)
-    fig, axes = plt.subplots(1, len(chains), figsize=size, sharey=True, squeeze=False)
-    for ax, chain in zip(axes[0], chains):
+    fig, axes = plt.subplots(lines, columns, figsize=(2.4 * columns, .6 + 2.5 * lines),
+                             sharey=True, squeeze=False)
+    for ax in axes.flat[len(chains):]: ax.remove()
+    for ax, chain in zip(axes.flat, chains):
         for method, told, *style in runs:
             draw_run(ax, rows, chain, method, told, **(style[0] if style else {}))
         ax.set(title=chain, xlabel=xlabel or rows[0]["knob"])
         if log: ax.set_yscale("log")
-    axes[0, 0].set_ylabel("L1 distance")
+    for ax in axes[:, 0]: ax.set_ylabel("L1 distance")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)))
     return fig
@@ -713,6 +889,7 @@ def plot_l1(
 HEADS = { # method: head of its column
     "naive": "Naive", "random": "Random", "analytic": "semi-analytic", "known": "Known",
     "gaps": "Gaps, flat", "gaps, sparse": "Gaps, sparse", "em": "EM", "matching": "Matching",
+    "em, bursts": "EM, bursts", "mixed": "mixed",
 }
 
 def markdown_table(
@@ -727,8 +904,11 @@ def markdown_table(
 def mean_sd(
     x: np.ndarray, # One number for each seed
 ) -> str: # Short
-    "Mean and standard deviation in words."
-    return f"{np.mean(x):.3f} ±{np.std(x, ddof=1):.3f}".replace("±0.", "±.")
+    "Mean and standard deviation in words; a star where rows that have not settled are left out."
+    told = np.asarray(x)[np.isfinite(x)]
+    if len(told) < 2: return "not settled"
+    star = "*" if len(told) < len(x) else ""
+    return f"{np.mean(told):.3f} ±{np.std(told, ddof=1):.3f}".replace("±0.", "±.") + star
 
 def _columns(runs: Iterable[tuple]) -> list[tuple[str, str, str]]:
     "Method, told and head of each column; `HEADS` where there is no head."
@@ -768,8 +948,8 @@ def _last_over_mean(rows: list[Row], chain: str, method: str, told: str) -> floa
     where = dict(chain=chain, method=method, told=told)
     for value in sorted({row["value"] for row in rows if row["chain"] == chain}):
         last, mean = (pick(rows, what, value=value, **where) for what in ("l1_last", "l1_mean"))
-        ratios.append(last.mean() / mean.mean())
-    return float(np.mean(ratios))
+        ratios.append(np.nanmean(last) / np.nanmean(mean))
+    return float(np.nanmean(ratios))
 
 # %% ../nbs/12_experiments.ipynb #2382a910
 Holds = bool | None # `None`: the data sets are too few to tell
@@ -858,16 +1038,26 @@ def clear_sign(
     "The sign of a mean, or 0 if it is not clear."
     from scipy.special import stdtrit
     x = np.asarray(x, float)
+    x = x[np.isfinite(x)]
     if len(x) < 2: return 0
     error = x.std(ddof=1) / np.sqrt(len(x))
     if abs(x.mean()) <= stdtrit(len(x) - 1, .5 + level / 2) * error: return 0
     return int(np.sign(x.mean()))
 
+def evidence(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "Two methods on the data sets on which both have settled."
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    if a.shape != b.shape: # one English chain against ten others: nothing is paired
+        raise ValueError(f"a, b: {len(a)} and {len(b)} data sets do not belong together")
+    both = np.isfinite(a) & np.isfinite(b)
+    return a[both], b[both]
+
 class Ratio(float):
     "A ratio of means over the same data sets, which knows the numbers behind it."
     def __new__(cls, a: np.ndarray, b: np.ndarray) -> "Ratio":
-        ratio = super().__new__(cls, np.mean(a) / np.mean(b))
-        ratio.a, ratio.b = np.asarray(a, float), np.asarray(b, float)
+        a, b = evidence(a, b)
+        ratio = super().__new__(cls, a.mean() / b.mean() if len(a) else np.nan)
+        ratio.a, ratio.b = a, b
         return ratio
 
     def side(self, limit: float) -> int:
@@ -877,8 +1067,9 @@ class Ratio(float):
 class Gain(float):
     "A mean difference over the same data sets, which knows the numbers behind it."
     def __new__(cls, a: np.ndarray, b: np.ndarray) -> "Gain":
-        gain = super().__new__(cls, np.mean(a) - np.mean(b))
-        gain.x = np.asarray(a, float) - np.asarray(b, float)
+        a, b = evidence(a, b)
+        gain = super().__new__(cls, (a - b).mean() if len(a) else np.nan)
+        gain.x = a - b
         return gain
 
     def side(self, limit: float) -> int:
@@ -903,7 +1094,7 @@ def mean_error(
     value: float, # Position of the knob
 ) -> float: # L1 distance
     "Mean over seeds of the error of one method."
-    return float(seed_errors(rows, run, chain, value).mean())
+    return float(np.nanmean(seed_errors(rows, run, chain, value)))
 
 def ratios(
     rows: list[Row], # As `read_results` gives them
@@ -922,7 +1113,8 @@ def span(
     digits: int = 2, # After the point
 ) -> str: # "0.12 to 0.34"
     "Least to largest, in words."
-    numbers = list(numbers)
+    numbers = [x for x in numbers if np.isfinite(x)]
+    if not numbers: return "nothing that has settled"
     return f"{min(numbers):.{digits}f} to {max(numbers):.{digits}f}"
 
 # %% ../nbs/12_experiments.ipynb #6cf63d0b
@@ -935,10 +1127,11 @@ def ratios_of(
 
 def side_of(limit: float, x: float) -> int:
     "-1, 0 or 1: where a number clearly is."
-    return x.side(limit) if isinstance(x, (Ratio, Gain)) else int(np.sign(x - limit))
+    if isinstance(x, (Ratio, Gain)): return x.side(limit)
+    return int(np.sign(x - limit)) if np.isfinite(x) else 0
 
 def below(limit: float, table: dict[Any, float]) -> dict[Any, Holds]:
-    "Which numbers are below a limit."
+    "Which numbers are below a limit; `None` where that is not clear."
     return {where: (True, None, False)[side_of(limit, x) + 1] for where, x in table.items()}
 
 def above(limit: float, table: dict[Any, float]) -> dict[Any, Holds]:
@@ -1370,15 +1563,18 @@ def spreads(
         rows = read_results(name, folder)
         for chain in CHAINS:
             found = pick(rows, what, chain=chain, value=value, method=method, told=told)
-            table[chain, setting] = found.std(ddof=1), PRINTED_SD[chain][i]
+            found = found[np.isfinite(found)]
+            ours = found.std(ddof=1) if len(found) > 2 else np.nan
+            table[chain, setting] = ours, PRINTED_SD[chain][i]
     return table
 
 @claim("spread", "appendix H, Table SD",
        "Results vary little between repetitions: ours at most twice the printed standard deviation")
 def _spread_is_small(folder: Path) -> Evidence:
     table = {where: ours / theirs for where, (ours, theirs) in spreads(folder).items()}
-    median = np.median(list(table.values()))
-    sizes = {setting: EXPERIMENTS[name].seeds for setting, (name, *_) in SD_ROWS.items()}
+    median = np.nanmedian(list(table.values()))
+    sizes = {setting: len({row["seed"] for row in read_results(name, folder)})
+             for setting, (name, *_) in SD_ROWS.items()}
     holds = {(chain, setting): at_most_twice(ratio, sizes[setting])
              for (chain, setting), ratio in table.items()}
     return holds, f"ours over theirs: median {median:.2f}, {span(table.values())}"
@@ -1386,6 +1582,7 @@ def _spread_is_small(folder: Path) -> Evidence:
 def at_most_twice(ratio: float, n: int) -> Holds:
     "Whether a standard deviation from `n` numbers is clearly at most twice another."
     from scipy.special import chdtri
+    if np.isnan(ratio): return None
     least, largest = (ratio * np.sqrt((n - 1) / chdtri(n - 1, tail)) for tail in (.025, .975))
     if largest <= 2: return True
     return False if least > 2 else None
@@ -1397,17 +1594,19 @@ def iteration_seconds(
     folder: Path, # Folder of the results
 ) -> dict[str, float]: # By sampler
     "Processor seconds of one of our iterations on the same problem."
-    rows = read_results("ignorable", folder)
-    at = dict(chain="degree 5", value=.5)
-    def median(method: str) -> float:
-        seconds = pick(rows, "cpu_seconds", method=method, **at)
-        return float(np.median(seconds / sum(SWEEPS[method])))
+    def median(name: str, method: str) -> float:
+        rows = read_results(name, folder)
+        asked = dict(chain="degree 5", value=.5, method=method)
+        mine = [row for row in rows if all(row[key] == x for key, x in asked.items())]
+        return float(np.median([row["cpu_seconds"] / row.get("chains", 1)
+                                / (row["warmup"] + row["draws"]) for row in mine]))
     bench = {row["how"]: row["seconds"] for row in read_rows(folder.parent / "bench_matching.csv")}
     return {
-        "Gaps": median("gaps"),
+        "Gaps": median("printed", "gaps, printed"),
+        "Gaps, collapsed": median("ignorable", "gaps"),
         "Matching, 100 inner sweeps": bench['placement="paper", inner=100'],
         "Matching, exact": bench['placement="exact"'],
-        "Known": median("known"),
+        "Known": median("ignorable", "known"),
     }
 
 # %% ../nbs/12_experiments.ipynb #ed2ac1e6
@@ -1452,6 +1651,37 @@ def save_figure(name: str, out: str | Path, quick: bool) -> None:
     plt.close(fig)
     _write_bytes(results_path(name, out, quick).with_suffix(".png"), content.getvalue())
 
+class Status(NamedTuple):
+    "What there is of an experiment."
+    wanted: int # Rows of a complete table
+    saved: int # Rows in the table, whoever made them
+    current: int # Rows of table or part that the present code and settings would make again
+    unsettled: int # Rows in the table that are no evidence
+    minutes: float # Of one processor, for the rows in the table
+
+def status_of(
+    name: str, # A key of `EXPERIMENTS`
+    out: str | Path, # Folder of the results
+) -> Status: # Of its table
+    "How complete a table is, and how much of it is by the present code."
+    experiment = EXPERIMENTS[name]
+    path, part = (results_path(name, out, part=part) for part in (False, True))
+    rows = read_rows(path)
+    return Status(len(experiment.cells()) * len(experiment.runs), len(rows),
+                  len(current_rows(experiment, path, part)), sum(not settled(row) for row in rows),
+                  sum(row["cpu_seconds"] for row in rows) / 60)
+
+def status_text(out: str | Path) -> str: # A line for each experiment
+    "The same for all experiments, in words."
+    heads = dict(zip(("", "wanted", "saved", "current", "not settled", "minutes"),
+                     (14, 8, 8, 10, 13, 9)))
+    lines = ["".join(f"{head:>{width}}" for head, width in heads.items())]
+    for name in EXPERIMENTS:
+        s = status_of(name, out)
+        lines.append(f"{name:<14}{s.wanted:>8}{s.saved:>8}{s.current:>10}{s.unsettled:>13}"
+                     f"{s.minutes:>9.0f}")
+    return "\n".join(lines)
+
 def _parser() -> Any: # An `ArgumentParser`
     "What the command understands."
     from argparse import ArgumentParser
@@ -1459,7 +1689,7 @@ def _parser() -> Any: # An `ArgumentParser`
         prog="python -m hmmop_nb.experiments",
         description="Run experiments of the paper; finished cells are kept.")
     parser.add_argument("names", nargs="+", metavar="NAME",
-                        help=f"'list', 'all', or some of: {', '.join(EXPERIMENTS)}")
+                        help=f"'list', 'status', 'all', or some of: {', '.join(EXPERIMENTS)}")
     parser.add_argument("--quick", action="store_true",
                         help="a tenth of the data, two seeds, three positions of the knob")
     parser.add_argument("--workers", type=int, default=2, help="processes (2)")
@@ -1479,11 +1709,14 @@ def main(
         for e in EXPERIMENTS.values():
             print(f"{e.name:<14}{len(e.cells()):>5} cells   {e.question} ({e.figure})")
         return 0
+    if args.names == ["status"]:
+        print(status_text(args.out))
+        return 0
     names = list(EXPERIMENTS) if args.names == ["all"] else args.names
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
         parser.error(f"{unknown[0]!r} is not an experiment; "
-                     f"choose 'list', 'all' or some of: {', '.join(EXPERIMENTS)}")
+                     f"choose 'list', 'status', 'all' or some of: {', '.join(EXPERIMENTS)}")
     try:
         for name in names:
             run_experiment(name, args.out, args.quick, args.workers)
@@ -1495,4 +1728,6 @@ def main(
 
 # %% ../nbs/12_experiments.ipynb #dd2e48da
 #| eval: false
-if __name__ == "__main__": sys.exit(main())
+if __name__ == "__main__":
+    from hmmop_nb.experiments import main # under its own name, which the stamps contain
+    sys.exit(main())

@@ -426,3 +426,20 @@ def test_explorers_of_the_page_compute_what_python_does():
                       l1=hm.l1_distance(R, T))
         for name, value in wanted.items():
             np.testing.assert_allclose(found[name], value, atol=1e-10, rtol=0, err_msg=name)
+
+
+def test_of_mixed_cells_only_the_imports_are_run():
+    "nbdev runs cells that import, for the sake of `show_doc`; other code in them needs cells that it did not run."
+    from build_site import mixed_imports
+    from nbformat.v4 import new_code_cell, new_markdown_cell
+    def imports(source, **directives):
+        cell = new_code_cell(source)
+        cell.directives_ = directives
+        return mixed_imports(cell)
+    assert imports("import numpy as np\nfrom a import b\nx = np.ones(3)") == "import numpy as np\nfrom a import b"
+    assert imports("def f():\n    import json\n    return folder") == "" # nothing of it is needed
+    assert imports("import numpy as np") is None and imports("x = 1") is None # as nbdev does it
+    assert imports("import numpy as np\nx = 1", export=[]) is None
+    assert imports("from a import f\nshow_doc(f)") is None
+    assert imports("%pip install x\nimport x") is None
+    assert mixed_imports(new_markdown_cell("import this")) is None

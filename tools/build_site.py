@@ -750,7 +750,7 @@ SCRIPT = """document.addEventListener('DOMContentLoaded', () => {
     cell => cell.classList.toggle('number', /^[-+0-9.,/()±\\s]+$/.test(cell.textContent)))
 })
 addEventListener('load', () => document.querySelectorAll('article img').forEach(
-  picture => picture.classList.toggle('wide', picture.naturalWidth > 2.2 * picture.naturalHeight)))
+  picture => picture.classList.toggle('wide', picture.naturalWidth > Math.min(900, 2.2 * picture.naturalHeight))))
 """
 
 
@@ -824,9 +824,50 @@ def build_sphinx(root, out, npm, cfg):
 
 def process(root):
     "nbdev's processed notebooks, from an empty folder: it would keep what is stale."
-    from nbdev.serve import proc_nbs
+    from nbdev import serve, serve_drv
+    import build_site  # under its own name: other processes cannot know what `__main__` is here
     shutil.rmtree(root/'_proc', ignore_errors=True)
-    return proc_nbs()
+    serve_drv.by_nbdev = serve_drv.main
+    serve_drv.main = build_site.process_one  # also in the processes that nbdev starts
+    try: return serve.proc_nbs()
+    finally: serve_drv.main = serve_drv.by_nbdev
+
+
+def process_one(task):
+    "What nbdev does with a notebook, but for cells that mix imports with other code."
+    from nbdev import serve_drv
+    run_imports_only()
+    return getattr(serve_drv, 'by_nbdev', serve_drv.main)(task)
+
+
+def run_imports_only():
+    """Of a cell that mixes imports with other code, nbdev runs all, for the sake of `show_doc`,
+    though the cells before it were not run: it would fail, or put other outputs in place of the
+    saved ones. Its imports are what is needed."""
+    from nbdev import processors
+    kind, run_all = processors.exec_show_docs, processors.exec_show_docs.__call__
+    if hasattr(kind, 'imports_only'): return
+
+    def run(self, cell):
+        lines = mixed_imports(cell)
+        if lines is None: return run_all(self, cell)
+        if self.nb.has_docs_ and hasattr(self, 'k'): self.k.run_cell(lines)
+
+    kind.imports_only, kind.__call__ = True, run
+
+
+def mixed_imports(cell):
+    "The imports of a cell that also holds other code and is not exported, else `None`."
+    shown = {'export', 'exports', 'exporti', 'exec_doc'}
+    if cell.cell_type != 'code' or (getattr(cell, 'directives_', None) or {}).keys() & shown:
+        return None
+    try: tree = ast.parse(cell.source)
+    except SyntaxError: return None  # magics
+    if any('show_doc' in ast.unparse(node) for node in tree.body): return None
+    imports = (ast.Import, ast.ImportFrom)
+    inside = any(isinstance(node, imports) for node in ast.walk(tree))
+    if not inside or all(isinstance(node, imports) for node in tree.body): return None
+    return '\n'.join(ast.unparse(node) for node in tree.body if isinstance(node, imports))
 
 
 def quarto_sources(root, cfg):
