@@ -34,6 +34,7 @@ from hmmop_nb.engine.reading import (
 )
 from .engine.mixed import fit_mixed
 from .engine.scale import KNOWN, Blocks, in_blocks, is_far
+from .engine.sticky import StateCount, count_states
 from .engine.vectors import emission_name, read_emission
 from .gaps import fit_gaps
 from .inference import log_likelihood
@@ -438,11 +439,18 @@ def prior_of_symbols(emission: str, sequences: Sequences, candidates: list[int])
     "Half a count for each symbol, so that none is impossible for lack of luck."
     return Prior(**half_counts(emission, sequences.values, max(candidates)))
 
+def one_psi(psi: Any) -> float:
+    "Omission probability of lists, told as one number."
+    given = np.nan if psi is None else as_floats(psi, "psi")
+    if np.ndim(given) == 0 and 0 <= given < 1: return float(given)
+    raise ValueError(f'psi: is {shown(psi, 40)}, but by="sticky" needs one number from 0 to below '
+                     "1; give one, or choose by BIC")
+
 def check_judge(by: Any, rest: Any) -> None:
     "Refuse a criterion that is unknown or cannot be computed."
-    if not isinstance(by, str) or by not in ("bic", "held_out", "cross_validation"):
-        raise ValueError(f'by: is {shown(by, 40)}, but must be "bic", "held_out" or '
-                         '"cross_validation"')
+    if not isinstance(by, str) or by not in ("bic", "held_out", "cross_validation", "sticky"):
+        raise ValueError(f'by: is {shown(by, 40)}, but must be "bic", "held_out", '
+                         '"cross_validation" or "sticky"')
     if by == "held_out" and rest is None:
         raise ValueError("held_out: nothing is held out, so that it cannot decide; give a share "
                          "above 0 and at least two sequences")
@@ -455,7 +463,7 @@ def choose_n_states(
     psi: Numbers | None = None, # Omission probability if it is known
     n_steps: Numbers | None = None, # Latent lengths if they are known
     emission: str = "auto", # `"gaussian"`, `"categorical"`, `"poisson"`; `"auto"`: by the data
-    by: str = "bic", # What decides: `"bic"`, `"held_out"` or `"cross_validation"`
+    by: str = "bic", # What decides: `"bic"`, `"held_out"`, `"cross_validation"`, `"sticky"`
     held_out: float = .2, # Share of the sequences to set aside for the held-out likelihood
     folds: int = 5, # Parts that cross-validation leaves out one after the other
     restarts: int = 1, # Random starts of EM that are tried besides
@@ -476,7 +484,10 @@ def choose_n_states(
     check_judge(by, rest)
     learn = dict(emission=emission, prior=prior_of_symbols(emission, sequences, candidates),
                  psi=psi_for_em(psi, n_steps), restarts=restarts, seed=seed)
-    models, rows, left_out = {}, [], {}
+    models, rows, left_out, counted = {}, [], {}, None
+    if by == "sticky":
+        counted = count_states(sequences, one_psi(learn["psi"]), emission=emission,
+                               most=max(15, 2 * candidates[-1]), prior=learn["prior"], seed=seed)
     for S in candidates:
         models[S] = fit_em(sequences, n_steps=n_steps, n_states=S, **learn)
         row = compare({count_of(S, "state"): models[S]}, sequences, n_steps,
@@ -486,7 +497,7 @@ def choose_n_states(
             row["held_out"] = [score(fitted, *rest)]
         if folded: left_out[S] = predict_folds(sequences, n_steps, folds, n_states=S, **learn)
         rows.append(row)
-    return as_state_choice(rows, models, by, left_out)
+    return as_state_choice(rows, models, by, left_out, counted)
 
 # %% ../nbs/10_fit.ipynb #1706d265
 def choose_on_blocks(
@@ -518,6 +529,7 @@ def as_state_choice(
     models: dict[int, Posterior], # Fits to all sequences, by number of states
     by: str, # What decides
     left_out: dict[int, np.ndarray], # Log-likelihood of each sequence by fits to others, if wanted
+    counted: StateCount | None = None, # What the sticky prior says, if wanted
 ) -> StateChoice:
     "The rows of all candidates in one table, and the one that was chosen."
     shown = [key for key in rows[0] if key not in ("AIC", "score")]
@@ -528,7 +540,12 @@ def as_state_choice(
     if left_out:
         more, said, chosen = judge_folds(left_out)
         return StateChoice(columns | more, f"{head}; {said}", chosen, models)
-    if by == "held_out": chosen = np.argmax(columns["held_out"])
+    if counted is not None:
+        columns["sticky"] = [counted.share(S) for S in models]
+        head += f"; {count_of(counted.best, 'state')} by the sticky prior"
+        if counted.best not in models: head += ", which is no candidate: the nearest one is taken"
+        chosen = np.argmin(np.abs(np.array(list(models)) - counted.best))
+    elif by == "held_out": chosen = np.argmax(columns["held_out"])
     else: chosen = np.argmin(columns["BIC"])
     return StateChoice(columns, head, list(models)[int(chosen)], models)
 
