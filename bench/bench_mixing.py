@@ -25,7 +25,7 @@ import hmmop_nb as hm
 from hmmop_nb.limits import predicted_draws
 
 CHAIN_SEED, DATA_SEED = (int(os.environ.get(name, n)) for name, n in
-                         (("CHAIN_SEED", 1), ("DATA_SEED", 2)))
+                         (("CHAIN_SEED", 21), ("DATA_SEED", 22)))
 KEEPS = [float(keep) for keep in os.environ.get("KEEPS", ".2 .35 .5 .8").split()]
 CHAINS = {
     "degree 3": lambda keep: hm.degree_chain(10, 3, psi=1 - keep, seed=CHAIN_SEED),
