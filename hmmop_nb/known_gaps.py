@@ -25,8 +25,8 @@ from .engine.lattice import explain_impossible
 from .engine.messages import Draw, Paths, add_counts, draw_paths, layout
 from .engine.parallel import in_shares
 from hmmop_nb.engine.parts import (
-    Drawn, Part, PlacedPart, draw_shares, make_parts, narrow_states, redraw, with_emitted,
-    with_shares
+    Drawn, Part, PlacedPart, draw_shares, explain_label, make_parts, narrow_states, redraw,
+    with_emitted, with_shares
 )
 from .engine.posterior import Posterior
 from hmmop_nb.engine.problem import (
@@ -107,7 +107,11 @@ class GibbsSampler(Sampler):
         "Log-likelihood of all data, and that plus the log prior; an error if the data cannot be."
         if left_out is None: left_out = self.problem.family.base
         total = float(log_likelihood.sum()) + left_out
-        if not np.isfinite(total): explain_impossible(self.problem, theta, log_likelihood)
+        if not np.isfinite(total):
+            bad = np.flatnonzero(~(log_likelihood > -np.inf))
+            if self.problem.marks is not None and len(bad):
+                explain_label(self.problem, theta, int(bad[0]))
+            explain_impossible(self.problem, theta, log_likelihood)
         return total, total + log_prior(self.problem, theta)
 
     def record(self, state: Any) -> dict:

@@ -121,8 +121,11 @@ def test_contradictions_name_the_place_and_the_remedy(told, words):
 
 
 def test_a_label_that_the_emission_forbids_is_named():
-    with pytest.raises(ValueError, match="sequence 1 has probability zero"):
-        hm.fit([[0, 1, 1], [0, 1, 0]], emission="states", psi=.5, labels=[None, [1, -1, -1]], progress=False)
+    words = "labels: sequence 1, observation 0 is told to come from state 1, which cannot emit 0"
+    told = dict(emission="states", psi=.5, labels=[None, [1, -1, -1]], progress=False)
+    for door in (hm.fit, hm.fit_em):
+        with pytest.raises(ValueError, match=words):
+            door([[0, 1, 1], [0, 1, 0]], **told if door is hm.fit else told | dict(emission=hm.Categorical(np.eye(2))))
 
 
 def test_inference_takes_the_same_knowledge():

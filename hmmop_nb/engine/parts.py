@@ -175,6 +175,20 @@ def base_of(family: Any, rows: np.ndarray) -> float:
     return float(-gammaln(values[~np.isnan(values)] + 1).sum())
 
 # %% ../../nbs/engine/parts.ipynb #068aab51
+def explain_label(problem, theta, i):
+    "Raise a `ValueError` about a label of sequence `i` that the emission forbids, if there is one."
+    own, marks = slice(*problem.sequences.offsets[i:i + 2]), problem.marks
+    emission, values = problem.family.emission(theta.emission), problem.sequences.values[own]
+    mine = Marks(marks.codes[own], marks.masks)
+    possible = [(log_marked(emission, values, x) > -np.inf).any(1) for x in (None, mine)]
+    bad = np.flatnonzero(possible[0] & ~possible[1])
+    if not len(bad): return
+    states = ", ".join(map(str, np.flatnonzero(marks.masks[mine.codes[bad[0]]])))
+    raise ValueError(f"labels: sequence {i}, observation {bad[0]} is told to come from state "
+                     f"{states}, which cannot emit {values[bad[0]]}; mend the label or the "
+                     "emission, or leave the label out (-1)")
+
+# %% ../../nbs/engine/parts.ipynb #75ebe9cf
 class OneList(NamedTuple):
     "What the explanation of one list has to know."
     sequences: Any
@@ -202,6 +216,7 @@ def explain_one(
         logs = np.zeros(i + 1)
         logs[i] = -np.inf
         explain_impossible(told, theta._replace(psi=psi), logs)
+    if marked: explain_label(problem, theta, i)
     raise ValueError(f"sequences: sequence {i} has probability zero under the model, given what is "
                      "known of its places and labels; look for a label that the emission forbids, "
                      "for zeros in the emission, start, T or its prior, for psi of 0 or 1, and for "
