@@ -61,7 +61,7 @@ def elsewhere(module, name):
 BENCHMARKS = {
     "sampling": sampling, "ffbs": elsewhere("bench_known_gaps", "all_ffbs"),
     "matching": elsewhere("bench_matching", "matching"), "gaps": elsewhere("bench_gaps", "gaps"),
-    "mixing": elsewhere("bench_mixing", "mixing"),
+    "mixing": elsewhere("bench_mixing", "mixing"), "defaults": elsewhere("bench_mixing", "defaults"),
     "hidden": elsewhere("bench_hidden", "hidden"),
 }
 

@@ -25,8 +25,8 @@ from .engine.lattice import explain_impossible
 from .engine.messages import Draw, Paths, add_counts, draw_paths, layout
 from .engine.parallel import in_shares
 from hmmop_nb.engine.parts import (
-    Drawn, Part, PlacedPart, draw_shares, make_parts, narrow_states, redraw, with_emitted,
-    with_shares
+    Drawn, Part, PlacedPart, draw_shares, explain_label, make_parts, narrow_states, redraw,
+    with_emitted, with_shares
 )
 from .engine.posterior import Posterior
 from hmmop_nb.engine.problem import (
@@ -107,7 +107,11 @@ class GibbsSampler(Sampler):
         "Log-likelihood of all data, and that plus the log prior; an error if the data cannot be."
         if left_out is None: left_out = self.problem.family.base
         total = float(log_likelihood.sum()) + left_out
-        if not np.isfinite(total): explain_impossible(self.problem, theta, log_likelihood)
+        if not np.isfinite(total):
+            bad = np.flatnonzero(~(log_likelihood > -np.inf))
+            if self.problem.marks is not None and len(bad):
+                explain_label(self.problem, theta, int(bad[0]))
+            explain_impossible(self.problem, theta, log_likelihood)
         return total, total + log_prior(self.problem, theta)
 
     def record(self, state: Any) -> dict:
@@ -210,7 +214,7 @@ def chain_blocks(problem, theta, key, sweep):
     return State(theta, counts, likelihood + log_prior(problem, theta)), Info(likelihood)
 
 # %% ../nbs/02_known_gaps.ipynb #0b2a5121
-SMOOTH, BOTH, SHARED = range(3) # moves by surrogate, by turns, with totals shared out
+SMOOTH, RARELY, BOTH, SHARED = range(4) # moves by surrogate, by turns, with totals shared out
 NOTHING = np.zeros((0, 0))
 NO_TUNING = Tuning(0., 0., 0., 0., 0, 0, NOTHING, NOTHING, NOTHING, NOTHING)
 
@@ -346,7 +350,8 @@ def all_blocks(problem, theta, key, sweep, look):
                     emitted)
 
 # %% ../nbs/02_known_gaps.ipynb #02b5ea41
-ENOUGH_ACCEPTED, HARDLY_ACCEPTED = .9, .1
+ACCEPTED = {RARELY: .9, BOTH: .5, SHARED: .1} # moves are made if corrections accept less
+SHARING = 3 # sweeps between two moves with totals shared out, if they are made rarely
 
 def can_narrow(problem, parts):
     "Whether labels in doubt can be drawn by themselves: places known, emissions told."
@@ -360,8 +365,7 @@ def choose_turns(state, corrected):
     k, window = (tuning.window // 2, tuning.window // 2) if ended else (tuning.count, tuning.window)
     mean = corrected if k == 1 else state.corrected + (corrected - state.corrected) / k
     if ended and window > EARLY:
-        if mean < ENOUGH_ACCEPTED: turns = max(turns, BOTH)
-        if mean < HARDLY_ACCEPTED: turns = SHARED
+        turns = max([turns, *(kind for kind, most in ACCEPTED.items() if mean < most)])
     return state._replace(corrected=mean, turns=turns)
 
 # %% ../nbs/02_known_gaps.ipynb #d8213c13
@@ -392,6 +396,7 @@ def move_by_turns(sampler, state, key, sweep, warm):
         some = len(state.stretches.totals) and not len(state.more.psi)
         if warm and some: state = choose_turns(state, move.corrected)
     if state.turns == SMOOTH: return state, move
+    if state.turns == RARELY and sweep % SHARING: return state, move
     return move_shared(sampler, state, target, move, key, sweep, warm)
 
 # %% ../nbs/02_known_gaps.ipynb #9ec26882
@@ -399,6 +404,7 @@ class CollapsedSampler(GibbsSampler):
     "Observed states, then the parameters with everything omitted summed out."
     keeps_labels: bool = False # Whether labels are part of the state
     narrows: bool = False # Whether those in doubt can be drawn by themselves
+    first_turns: int = SMOOTH # Which moves a chain begins with where totals are known
 
     def __init__(self, name: str, problem: Problem, leaps: int = 64):
         super().__init__(name, problem)
@@ -439,7 +445,8 @@ class CollapsedSampler(GibbsSampler):
         labels, nothing = drawn.labels, np.zeros(0, np.int64)
         return CollapsedState(theta, drawn.counts, density, log_rows, stretches, more, tuning,
                               drawn.log_likelihood, float("nan"), 0, 1,
-                              labels if self.keeps_labels else nothing, nothing)
+                              labels if self.keeps_labels else nothing, nothing,
+                              self.first_turns)
 
     def step(
         self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool

@@ -2,6 +2,7 @@
 import numba
 import numpy as np
 import pytest
+from arviz_stats.base import array_stats
 
 import hmmop_nb as hm
 
@@ -120,8 +121,11 @@ def test_contradictions_name_the_place_and_the_remedy(told, words):
 
 
 def test_a_label_that_the_emission_forbids_is_named():
-    with pytest.raises(ValueError, match="sequence 1 has probability zero"):
-        hm.fit([[0, 1, 1], [0, 1, 0]], emission="states", psi=.5, labels=[None, [1, -1, -1]], progress=False)
+    words = "labels: sequence 1, observation 0 is told to come from state 1, which cannot emit 0"
+    told = dict(emission="states", psi=.5, labels=[None, [1, -1, -1]], progress=False)
+    for door in (hm.fit, hm.fit_em):
+        with pytest.raises(ValueError, match=words):
+            door([[0, 1, 1], [0, 1, 0]], **told if door is hm.fit else told | dict(emission=hm.Categorical(np.eye(2))))
 
 
 def test_inference_takes_the_same_knowledge():
@@ -175,6 +179,18 @@ def test_stamps_of_every_other_observation_do_not_stop_the_moves():
     assert fitted.stats["corrected"].mean() > .6
 
 
+def test_a_few_stamps_on_a_cycle_do_not_stop_the_moves():
+    "Totals between stamps leave remainders there, of which the surrogate knows little: they are shared out."
+    model = hm.cyclic_multipartite(psi=.65, seed=11)
+    data = model.sample(150, 40, seed=12)
+    hide = np.random.default_rng(1)
+    stamps = [np.where(hide.random(len(p)) < .05, p, NAN) for p in data.positions]
+    fitted = hm.fit(data.sequences, positions=stamps, psi=.65, emission=model.emission, draws=150, warmup=200,
+                    chains=2, seed=1, progress=False)
+    T = np.ascontiguousarray(fitted.T.reshape(2, 150, -1))
+    assert array_stats.rhat(T, chain_axis=0, draw_axis=1).max() < 1.15 # 1.4 to 1.9 without
+
+
 LAW = hm.Prior(n_steps={20: 2., 22: 1., 25: 1.})
 
 
@@ -201,3 +217,132 @@ def test_psi_by_sequence_in_inference_is_one_model_for_each():
     for i in range(2):
         model = hm.HMMOP(MODEL.T, MODEL.start, MODEL.emission, quality[i])
         assert both[i] == pytest.approx(hm.log_likelihood(model, DATA.sequences[i:i + 1], 20)[0], abs=1e-9)
+
+
+# ---- everything that may be known, at every door ----
+
+THREE = hm.degree_chain(3, 2, psi=.5, scale=.2, seed=1)
+SIX = THREE.sample(6, 10, seed=2)
+HIDE = np.random.default_rng(0)
+PLACES = list(SIX.positions)
+SOME = [None if i == 1 else np.where(HIDE.random(len(p)) < .4, p, NAN) for i, p in enumerate(PLACES)]
+EARLY, LATE = [np.maximum(p - 1., 0) for p in PLACES], [np.minimum(p + 1., 9) for p in PLACES]
+SEEN = [np.where(HIDE.random(len(p)) < .3, SIX.states[i][p], -1) for i, p in enumerate(PLACES)]
+SETS = [[{0, 1, 2} if s < 0 else {int(s), (int(s) + 1) % 3} for s in x] for x in SEEN]
+PART = [10., NAN, 10., NAN, 10., 10.]
+NEVER = [(int(i), int(j)) for i, j in np.argwhere(THREE.T == 0)]
+HELD = [[x if np.isfinite(N) else None for x, N in zip(each, PART)] for each in (EARLY, LATE)] # windows need an end
+TABLE = hm.Prior(n_steps={10: 1., 11: 1.})
+KNOWN = {
+    "nothing but psi": dict(psi=.5), "psi by state": dict(psi=[.5, .4, .6]),
+    "psi by sequence": dict(psi=np.full((6, 1), .5)),
+    "psi by sequence and state": dict(psi=np.tile([.5, .4, .6], (6, 1))),
+    "psi of some states": dict(psi=[.5, NAN, .6], n_steps=10),
+    "all positions": dict(positions=PLACES, n_steps=10),
+    "all positions, no length": dict(positions=PLACES, psi=.5),
+    "some positions": dict(positions=SOME, n_steps=10),
+    "some positions, no length": dict(positions=SOME, psi=.5),
+    "windows": dict(earliest=EARLY, latest=LATE, n_steps=10),
+    "latest steps": dict(latest=LATE, n_steps=10),
+    "windows and positions": dict(earliest=EARLY, latest=LATE, positions=SOME, n_steps=10),
+    "one length": dict(n_steps=10), "lengths": dict(n_steps=np.full(6, 10)),
+    "some lengths": dict(n_steps=PART, psi=.5),
+    "some lengths and positions": dict(n_steps=PART, positions=SOME, psi=.5),
+    "a common length": dict(n_steps="common"), "a common length of a table": dict(n_steps="common", prior=TABLE),
+    "a law of lengths": dict(n_steps="each", prior=TABLE, psi=.5),
+    "labels": dict(labels=SEEN, psi=.5), "sets of labels": dict(labels=SETS, psi=.5),
+    "labels with nan": dict(labels=[np.where(x < 0, NAN, x) for x in SEEN], psi=.5),
+    "labels and lengths": dict(labels=SEEN, n_steps=10),
+    "zeros in the prior": dict(prior=hm.Prior(T=(THREE.T > 0) * 1.), psi=.5),
+    "impossible pairs": dict(prior=hm.Prior(impossible=NEVER), psi=.5),
+    "weights": dict(weights=[1, 2, 0, 1, 1, 1], psi=.5), "a start": dict(start=[.2, .3, .5], psi=.5),
+    "everything": dict(positions=SOME, earliest=HELD[0], latest=HELD[1], n_steps=PART, labels=SEEN, psi=np.full((6, 1), .5),
+                       weights=[1, 2, 0, 1, 1, 1], start=[.2, .3, .5], prior=hm.Prior(impossible=NEVER)),
+}
+OF_MODEL = "psi", "start", "prior"
+
+
+def ask_estimator(told):
+    "What belongs to the model at the first door of the estimator, what belongs to the data at the second."
+    model = hm.GapHMM(3, emission="gaussian", seed=1, options=dict(max_iter=3),
+                      **{name: x for name, x in told.items() if name in OF_MODEL})
+    return model.fit(SIX.sequences, **{name: x for name, x in told.items() if name not in OF_MODEL}).posterior_
+
+
+DOORS = {
+    "fit": lambda told: hm.fit(SIX.sequences, emission=THREE.emission, draws=3, warmup=3, chains=1, seed=1,
+                               progress=False, **told),
+    "fit, learned": lambda told: hm.fit(SIX.sequences, 3, draws=3, warmup=3, chains=1, seed=1, progress=False, **told),
+    "GapHMM": lambda told: ask_estimator(told),
+    "fit_em": lambda told: hm.fit_em(SIX.sequences, n_states=3, max_iter=3, seed=1, **told),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("what", KNOWN)
+def test_every_kind_of_knowledge_is_learned_from(what, door):
+    told = KNOWN[what]
+    found = DOORS[door](told)
+    assert np.allclose(found.T.sum(-1), 1) and np.isfinite(found.log_density).all()
+    if "impossible" in what or "zeros" in what or what == "everything":
+        assert all((found.T[..., i, j] == 0).all() for i, j in NEVER)
+    if "start" in told: assert np.allclose(found.start, told["start"])
+    if np.isscalar(told.get("psi")): assert (found.psi == told["psi"]).all()
+
+
+STEPS = "n_steps", "positions", "earliest", "latest", "labels", "psi"
+ASKED = {what: {k: x for k, x in told.items() if k in STEPS} for what, told in KNOWN.items()
+         if not isinstance(told.get("n_steps"), str) and what != "psi of some states"}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_every_kind_of_knowledge_is_asked_with(what):
+    "Likelihood, both labellers and marginals take it; places wherever lengths or places hold them."
+    told = ASKED[what]
+    logs = hm.log_likelihood(THREE, SIX.sequences, **told)
+    gamma = hm.posterior_marginals(THREE, SIX.sequences, **told)
+    assert np.isfinite(logs).all()
+    for g in gamma: np.testing.assert_allclose(g.sum(1), 1, atol=1e-9)
+    for method in ("posterior", "viterbi"):
+        found = hm.decode(THREE, SIX.sequences, method=method, **told)
+        assert [len(x) for x in found] == list(SIX.sequences.lengths)
+        for x, g in zip(found, gamma): assert (g[np.arange(len(x)), x] > 0).all()
+    if "n_steps" not in told or told["n_steps"] is PART: return
+    for x, places in zip(hm.place(THREE, SIX.sequences, **told), told.get("positions", [None] * 6)):
+        assert (np.diff(x) > 0).all() and x[-1] < 10
+        if places is not None: assert (x[np.isfinite(places)] == places[np.isfinite(places)]).all()
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_the_likelihood_is_a_sum_over_walks_and_places(what):
+    "The first list, against a plain recursion over steps that knows windows, labels and nothing else."
+    told = ASKED[what]
+    def of(name):
+        each = told.get(name)
+        return None if each is None else each[0]
+    values, N = SIX.sequences[0], told.get("n_steps")
+    if np.ndim(N): N = N[0]
+    psi = np.array(told.get("psi", THREE.psi), float)
+    psi = np.broadcast_to(psi[0] if psi.ndim == 2 else psi, 3)
+    low, high = np.zeros(len(values)), np.full(len(values), np.inf)
+    for name in ("positions", "earliest", "latest"):
+        if of(name) is None: continue
+        told_here = np.array(of(name), float)
+        if name != "latest": low = np.fmax(low, told_here)
+        if name != "earliest": high = np.fmin(high, told_here)
+    b = np.exp(THREE.emission.log_likelihood(values))
+    for k, x in enumerate(of("labels") if of("labels") is not None else []):
+        if isinstance(x, set): b[k] *= [s in x for s in range(3)]
+        elif x >= 0: b[k] *= np.arange(3) == x
+    a, done = np.zeros((len(values) + 1, 3)), 0.
+    for t in range(400 if N is None else int(N)):
+        v = a @ THREE.T
+        if t == 0: v[0] = THREE.start
+        a = v * psi
+        for k in range(len(values)):
+            if low[k] <= t <= high[k]: a[k + 1] += v[k] * (1 - psi) * b[k]
+        if N is None:
+            done, a[-1] = done + a[-1].sum(), 0.
+    expected = np.log(done if N is None else a[-1].sum())
+    assert hm.log_likelihood(THREE, SIX.sequences, **told)[0] == pytest.approx(expected, abs=1e-8)

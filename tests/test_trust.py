@@ -67,7 +67,7 @@ def test_only_the_algorithm_as_printed_fails(limit):
 
 def test_every_mutant_was_caught_or_is_named_as_one_that_may_slip(limit):
     rows = load("trust_mutants.csv")
-    assert len(trust.MUTANTS) == 33 and len(trust.MAY_SLIP) < 8
+    assert len(trust.MUTANTS) == 35 and set(trust.MAY_SLIP) == set(trust.LIVE_MUTANTS) # all are caught below
     for name in trust.MUTANTS:
         mine = [r for r in rows if r["name"] == name]
         if not mine and not stamped() and name in trust.MAY_SLIP: continue # older than the mutant
@@ -90,7 +90,8 @@ def test_a_mutant_that_may_slip_through_the_study_is_caught_now(name):
     mutant = trust.MUTANTS[name]
     setting = trust.SETTINGS[mutant.setting]
     with trust.infected(mutant):
-        if name == "law ignored": found = trust.joint_test(setting, 300)
+        cycles = {"law ignored": 300, "no correction": 450}.get(name)
+        if cycles: found = trust.joint_test(setting, cycles)
         else: found = trust.quadrature_test(setting, 1000)
     assert trust.worst(found)[1].p < 1e-3
 

@@ -16,7 +16,7 @@ from scipy.special import betaln, xlog1py, xlogy
 
 from .checks import Data, Numbers, Seed, as_array, check_visible, whole
 from .driver import run_chains
-from .hamiltonian import collapsed_update, from_log_rows, with_counts
+from .hamiltonian import from_log_rows
 from .knowledge import FREE_LIST, as_weights
 from .lattice import window_bands
 from .parts import Expected, WovenPart, explain_one, rows_of
@@ -28,7 +28,7 @@ from hmmop_nb.engine.stretches import (
 )
 from ..gaps import undecided
 from hmmop_nb.known_gaps import (
-    CollapsedInfo, CollapsedSampler, CollapsedState, describe, draw_rest, join_parts
+    CollapsedInfo, CollapsedSampler, CollapsedState, describe, draw_rest, join_parts, move_by_turns
 )
 from ..model import Sequences, as_sequences
 
@@ -261,11 +261,10 @@ class LengthSampler(MixedSampler):
     def step(self, state: CollapsedState, key: np.uint64, sweep: int, warm: bool
              ) -> tuple[CollapsedState, CollapsedInfo]:
         "Parameters, then lengths, then labels."
-        target = with_counts(self.blank, state.theta, state.stretches, state.more)
-        move = collapsed_update(state.log_rows, target, state.tuning, self.leaps, key, sweep, warm)
+        state, move = move_by_turns(self, state, key, sweep, warm)
         rng = sweep_rng(key, sweep, Stream.PARAMETERS)
         theta = from_log_rows(self.problem, state.theta, move.log_rows, rng)
-        state = state._replace(theta=theta, log_rows=move.log_rows, tuning=move.tuning)
+        state = state._replace(theta=theta, log_rows=move.log_rows)
         n_steps = (self.draw_common if self.law.common else self.draw_each)(state, key, sweep)
         left = np.zeros(self.problem.n_states)
         left[0] = (n_steps - self.problem.sequences.lengths).sum()

@@ -175,6 +175,20 @@ def base_of(family: Any, rows: np.ndarray) -> float:
     return float(-gammaln(values[~np.isnan(values)] + 1).sum())
 
 # %% ../../nbs/engine/parts.ipynb #068aab51
+def explain_label(problem, theta, i):
+    "Raise a `ValueError` about a label of sequence `i` that the emission forbids, if there is one."
+    own, marks = slice(*problem.sequences.offsets[i:i + 2]), problem.marks
+    emission, values = problem.family.emission(theta.emission), problem.sequences.values[own]
+    mine = Marks(marks.codes[own], marks.masks)
+    possible = [(log_marked(emission, values, x) > -np.inf).any(1) for x in (None, mine)]
+    bad = np.flatnonzero(possible[0] & ~possible[1])
+    if not len(bad): return
+    states = ", ".join(map(str, np.flatnonzero(marks.masks[mine.codes[bad[0]]])))
+    raise ValueError(f"labels: sequence {i}, observation {bad[0]} is told to come from state "
+                     f"{states}, which cannot emit {values[bad[0]]}; mend the label or the "
+                     "emission, or leave the label out (-1)")
+
+# %% ../../nbs/engine/parts.ipynb #75ebe9cf
 class OneList(NamedTuple):
     "What the explanation of one list has to know."
     sequences: Any
@@ -202,6 +216,7 @@ def explain_one(
         logs = np.zeros(i + 1)
         logs[i] = -np.inf
         explain_impossible(told, theta._replace(psi=psi), logs)
+    if marked: explain_label(problem, theta, i)
     raise ValueError(f"sequences: sequence {i} has probability zero under the model, given what is "
                      "known of its places and labels; look for a label that the emission forbids, "
                      "for zeros in the emission, start, T or its prior, for psi of 0 or 1, and for "
@@ -798,35 +813,49 @@ def redraw(
 
 # %% ../../nbs/engine/parts.ipynb #f20e795f
 SHARES = int(Stream.SHARES)
+SIDE = 4 # numbers of omitted visits that are treated side by side
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
-def share_forwards(codes, laws, M, a):
+@njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def share_forwards(codes, laws, M, a, scales):
     "Fill in the weights of each number of omitted visits in the first stretches, `(n + 1, M + 1)`."
-    a[:len(codes) + 1, :M + 1] = 0.
+    a[:len(codes) + 1, :M + SIDE] = 0. # beyond `M` they stay so
     a[0, 0] = 1.
     for k in range(len(codes)):
-        law, here, after, top = laws[codes[k]], a[k], a[k + 1], 0.
-        for m in range(M + 1):
-            w = here[m]
-            if w == 0: continue
-            for d in range(M + 1 - m): after[m + d] += w * law[d]
-        for m in range(M + 1): top = max(top, after[m])
-        for m in range(M + 1): after[m] /= top
+        law, here, after, total = laws[codes[k]], a[k], a[k + 1], 0.
+        for m in range(0, M + 1, SIDE):
+            v, w, x, y = here[m], here[m + 1], here[m + 2], here[m + 3]
+            for d in range(M + 1 - m):
+                after[m + d] += v * law[d + 3] + w * law[d + 2] + x * law[d + 1] + y * law[d]
+        for m in range(M + 1): total += after[m]
+        for m in range(M + 1): after[m] *= 1 / total
+        scales[k] = total
 
+@njit(cache=True, error_model="numpy", inline="always")
+def draw_gap(here, law, m, u):
+    "Omitted visits in the last of some stretches that have `m`; `u` is below the sum of weights."
+    found = 0
+    for d in range(m + 1):
+        w = here[m - d] * law[d + SIDE - 1]
+        if w > 0: found = d
+        u -= w
+        if u < 0: break
+    return found
+
+# %% ../../nbs/engine/parts.ipynb #49947639
 @njit(cache=True, nogil=True, error_model="numpy")
 def share_out(share, shares, codes, runs, totals, laws, draw, longest, gaps):
     "Share out the total of every `shares`-th run."
-    a, weights = np.empty((longest + 1, laws.shape[1])), np.empty(laws.shape[1])
+    a, scales = np.empty((longest + 1, laws.shape[1])), np.empty(longest)
     for r in range(share, len(totals), shares):
         own, m = codes[runs[r]:runs[r + 1]], np.int64(totals[r])
-        share_forwards(own, laws, m, a)
+        share_forwards(own, laws, m, a, scales)
         for k in range(len(own) - 1, -1, -1):
-            for d in range(m + 1): weights[d] = a[k, m - d] * laws[own[k], d]
             u, _ = uniforms(draw.key, draw.stream, draw.sweep, r, k)
-            gaps[runs[r] + k] = choose(weights, m + 1, u)
+            u *= a[k + 1, m] * scales[k] # the sum of all weights
+            gaps[runs[r] + k] = draw_gap(a[k], laws[own[k]], m, u)
             m -= gaps[runs[r] + k]
 
-# %% ../../nbs/engine/parts.ipynb #49947639
+# %% ../../nbs/engine/parts.ipynb #5cba6232
 def draw_shares(
     theta: Theta, # The present point
     counted: Stretches, # With tied runs
@@ -836,6 +865,7 @@ def draw_shares(
     gaps = np.zeros(len(counted.codes), np.int64)
     most, longest = int(counted.totals.max()), int(np.diff(counted.runs).max())
     laws = stretch_laws(theta.T, theta.start, theta.psi, most)
+    laws = np.hstack([np.zeros((len(laws), SIDE - 1)), laws])
     in_shares(share_out, counted.codes, counted.runs, counted.totals, laws, draw, longest, gaps)
     return gaps
 

@@ -816,9 +816,11 @@ def find_tilt(T, start, psi, counted):
     return Tilt(limit / (1 + np.exp(-x)), limit, logs, sd)
 
 # %% ../../nbs/engine/stretches.ipynb #ad54e14d
+FAR = 1e-6 # a sum smaller than this has lost digits
+
 @njit(cache=True, error_model="numpy", fastmath={"contract"}, nogil=True)
-def add_circle(which, codes, runs, totals, real, imag, L, out):
-    "The sum over the circle for some runs, given ratios at half of its points."
+def read_circle(which, codes, runs, totals, real, imag, L, out, wr, wi):
+    "The sum over the circle for some runs, given ratios at half of its points; `wr` may be empty."
     points = real.shape[1]
     a, b, cos, sin = np.empty(points), np.empty(points), np.empty(L), np.empty(L)
     for l in range(L): cos[l], sin[l] = np.cos(2 * np.pi * l / L), np.sin(2 * np.pi * l / L)
@@ -834,8 +836,17 @@ def add_circle(which, codes, runs, totals, real, imag, L, out):
         for l in range(points):
             at = (l * M) % L
             both = 1. if l == 0 or 2 * l == L else 2. # a point and its mirror image
-            total += both * (a[l] * cos[at] + b[l] * sin[at])
+            c = both * (a[l] * cos[at] + b[l] * sin[at])
+            b[l] = both * (b[l] * cos[at] - a[l] * sin[at])
+            a[l] = c
+            total += c
         out[r] = total / L
+        if len(wr) == 0 or not out[r] > FAR: continue # digits are lost; the run has no say
+        for k in range(runs[r], runs[r + 1]):
+            x, y = wr[codes[k]], wi[codes[k]]
+            for l in range(points):
+                x[l] += a[l] / total
+                y[l] += b[l] / total
 
 @njit(cache=True, error_model="numpy")
 def multiply_laws(codes, laws, M):
@@ -883,7 +894,7 @@ def left_out(T, start, psi, counted, tilt, L):
 
 # %% ../../nbs/engine/stretches.ipynb #46b58175
 LOST = -24. # log of a share that does not matter
-FAR = 1e-6 # a sum smaller than this has lost digits
+NO_SHARES = np.zeros((0, 0))
 
 def circle_of(T, start, psi, counted, tilt):
     "Log probability of each total under the tilted law; `nan` where digits would be lost."
@@ -894,7 +905,8 @@ def circle_of(T, start, psi, counted, tilt):
         values = generating(T, start, psi, tilt.r * np.exp(1j * angles))
         with np.errstate(divide="ignore", invalid="ignore"): values *= np.exp(-tilt.logs)
         real, imag = np.ascontiguousarray(values.real.T), np.ascontiguousarray(values.imag.T)
-        add_circle(which, counted.codes, counted.runs, counted.totals, real, imag, L, out)
+        read_circle(which, counted.codes, counted.runs, counted.totals, real, imag, L, out,
+                    NO_SHARES, NO_SHARES)
         good = out > FAR
         logs = np.log(np.where(good, out, np.nan))
         unsure = left_out(T, start, psi, counted, tilt, L) > np.where(good, logs, 0.) + LOST
@@ -939,36 +951,6 @@ def surrogate_totals(
     return weigh_totals(counted, slopes.table)
 
 # %% ../../nbs/engine/stretches.ipynb #7715d915
-@njit(cache=True, error_model="numpy", fastmath={"contract"}, nogil=True)
-def share_circle(codes, runs, totals, real, imag, L, wr, wi):
-    "Add up, by kind of stretch and point of the circle, how totals depend on its ratio there."
-    points = real.shape[1]
-    a, b, cos, sin = np.empty(points), np.empty(points), np.empty(L), np.empty(L)
-    for l in range(L): cos[l], sin[l] = np.cos(2 * np.pi * l / L), np.sin(2 * np.pi * l / L)
-    for r in range(len(totals)):
-        a[:], b[:] = 1., 0.
-        for k in range(runs[r], runs[r + 1]):
-            x, y = real[codes[k]], imag[codes[k]]
-            for l in range(points):
-                c = a[l] * x[l] - b[l] * y[l]
-                b[l] = a[l] * y[l] + b[l] * x[l]
-                a[l] = c
-        total, M = 0., np.int64(totals[r])
-        for l in range(points):
-            at = (l * M) % L
-            both = 1. if l == 0 or 2 * l == L else 2. # a point and its mirror image
-            c = both * (a[l] * cos[at] + b[l] * sin[at])
-            b[l] = both * (b[l] * cos[at] - a[l] * sin[at])
-            a[l] = c
-            total += c
-        if not total > L * FAR: continue # digits are lost; the run has no say
-        for k in range(runs[r], runs[r + 1]):
-            x, y = wr[codes[k]], wi[codes[k]]
-            for l in range(points):
-                x[l] += a[l] / total
-                y[l] += b[l] / total
-
-# %% ../../nbs/engine/stretches.ipynb #5135aa3f
 def back_from_laws(T, start, psi, z, weights):
     "Real parts of the slopes of weighted sums of generating functions at points `z`."
     S, keep = len(psi), 1 - psi
@@ -997,7 +979,8 @@ def slopes_of_totals(T, start, psi, counted):
         values = generating(T, start, psi, z) * scale
         real, imag = np.ascontiguousarray(values.real.T), np.ascontiguousarray(values.imag.T)
         wr, wi = np.zeros(real.shape), np.zeros(real.shape)
-        share_circle(counted.codes, counted.runs, counted.totals, real, imag, L, wr, wi)
+        every, out = np.arange(len(counted.totals)), np.empty(len(counted.totals))
+        read_circle(every, counted.codes, counted.runs, counted.totals, real, imag, L, out, wr, wi)
         weights = (wr + 1j * wi).T / values * scale
         number = np.bincount(counted.codes, minlength=len(scale))
         free = number / np.exp(tilted_moments(T, start, psi, 1.)[0])
