@@ -42,9 +42,10 @@ from .model import HMMOP, Sequences, as_sequences
 from .transforms import nearest_stochastic, unthin
 
 # %% auto #0
-__all__ = ['LOG_DENSITY', 'State', 'Info', 'GibbsSampler', 'ChainSampler', 'CollapsedState', 'CollapsedInfo', 'draw_rest',
-           'AllDrawn', 'join_parts', 'CollapsedSampler', 'describe', 'known_sampler', 'fit_known', 'fit_naive',
-           'place_randomly', 'fit_random', 'unthin_start', 'fit_analytic', 'soften', 'unthin_theta', 'warm_start']
+__all__ = ['SMOOTH', 'RARELY', 'BOTH', 'SHARED', 'FULL', 'LOG_DENSITY', 'State', 'Info', 'GibbsSampler', 'ChainSampler',
+           'CollapsedState', 'CollapsedInfo', 'draw_rest', 'AllDrawn', 'join_parts', 'move_by_turns',
+           'CollapsedSampler', 'describe', 'known_sampler', 'fit_known', 'fit_naive', 'place_randomly', 'fit_random',
+           'unthin_start', 'fit_analytic', 'soften', 'unthin_theta', 'warm_start']
 
 # %% ../nbs/02_known_gaps.ipynb #5a50acbd
 class State(NamedTuple):
@@ -213,8 +214,14 @@ def chain_blocks(problem, theta, key, sweep):
         counts, likelihood = all_counts(each), float(sum(logs))
     return State(theta, counts, likelihood + log_prior(problem, theta)), Info(likelihood)
 
-# %% ../nbs/02_known_gaps.ipynb #0b2a5121
-SMOOTH, RARELY, BOTH, SHARED = range(4) # moves by surrogate, by turns, with totals shared out
+# %% ../nbs/02_known_gaps.ipynb #2e3d6159
+# how `T` moves where totals are known
+SMOOTH = 0 # by the surrogate
+RARELY = 1 # by turns, now and then with totals shared out
+BOTH = 2 # by turns, every sweep
+SHARED = 3 # with totals shared out
+
+# %% ../nbs/02_known_gaps.ipynb #0427a8e5
 NOTHING = np.zeros((0, 0))
 NO_TUNING = Tuning(0., 0., 0., 0., 0, 0, NOTHING, NOTHING, NOTHING, NOTHING)
 
@@ -246,9 +253,13 @@ class CollapsedInfo(NamedTuple):
     step: float # Step size
     corrected: float # Acceptance probability of the correction; 1 if no stretches are tied
 
-# %% ../nbs/02_known_gaps.ipynb #c0117a1e
+# %% ../nbs/02_known_gaps.ipynb #dad8b61e
 EVERY = 5 # sweeps between two draws of emissions, or of one `psi` for all states
+
+# %% ../nbs/02_known_gaps.ipynb #07d9abb1
 FULL = 10 # sweeps between two draws of all labels, if those in doubt are drawn in every sweep
+
+# %% ../nbs/02_known_gaps.ipynb #92ee9184
 SELDOM = 100 # sweeps between two draws of certain labels, if nothing else is drawn with them
 LOOK = 20 # sweeps of warm-up between two looks
 
@@ -368,7 +379,7 @@ def choose_turns(state, corrected):
         turns = max([turns, *(kind for kind, most in ACCEPTED.items() if mean < most)])
     return state._replace(corrected=mean, turns=turns)
 
-# %% ../nbs/02_known_gaps.ipynb #d8213c13
+# %% ../nbs/02_known_gaps.ipynb #2f332b54
 def move_shared(sampler, state, target, before, key, sweep, warm):
     "A move with the totals shared out, after the move `before`."
     problem, own = sampler.problem, own_key(key, Stream.SHARES)
@@ -385,7 +396,14 @@ def move_shared(sampler, state, target, before, key, sweep, warm):
     move = move._replace(gain=gain, error=error, corrected=before.corrected)
     return state._replace(placed=move.tuning), move
 
-def move_by_turns(sampler, state, key, sweep, warm):
+# %% ../nbs/02_known_gaps.ipynb #fd1dbfc3
+def move_by_turns(
+    sampler: "CollapsedSampler", # Of a problem
+    state: "CollapsedState", # Where the chain is
+    key: int, # Of the chain
+    sweep: int, # Number of the sweep
+    warm: bool, # Whether the moves are still being tuned
+) -> tuple: # The state, and what the moves were
     "The moves of one sweep."
     target = with_counts(sampler.blank, state.theta, state.stretches, state.more)
     move = Update(state.log_rows, state.tuning, 1., False, 0., 1., 0., state.error)

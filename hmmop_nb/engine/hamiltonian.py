@@ -21,9 +21,9 @@ from hmmop_nb.engine.stretches import (
 )
 
 # %% auto #0
-__all__ = ['LEAST', 'Target', 'Density', 'log_density_and_gradient', 'Move', 'Metric', 'hmc_move', 'Tuning', 'adapt',
-           'first_tuning', 'coordinates', 'log_probabilities', 'Update', 'collapsed_update', 'draw_concentration',
-           'moves_psi', 'blank_target', 'with_counts', 'as_log_rows', 'from_log_rows']
+__all__ = ['LEAST', 'EARLY', 'Target', 'Density', 'log_density_and_gradient', 'Move', 'Metric', 'hmc_move', 'Tuning', 'adapt',
+           'first_tuning', 'coordinates', 'log_probabilities', 'exact_likelihood', 'Update', 'collapsed_update',
+           'draw_concentration', 'moves_psi', 'blank_target', 'with_counts', 'as_log_rows', 'from_log_rows']
 
 # %% ../../nbs/engine/hamiltonian.ipynb #3a9e0952
 class Target(NamedTuple):
@@ -421,7 +421,7 @@ def log_probabilities(
     lengthen(z, target.concentrations, space)
     return space.x - space.total[:, None]
 
-# %% ../../nbs/engine/hamiltonian.ipynb #1017823a
+# %% ../../nbs/engine/hamiltonian.ipynb #232d3b1f
 def surrogate_error(z, target):
     "Log of the exact density over the surrogate, at a point; 0 if nothing is tied."
     space, S, error = space_for(z, target), len(target.psi), 0.
@@ -433,6 +433,7 @@ def surrogate_error(z, target):
         error -= surrogate_totals(*point, counted, space.slopes)
     return error
 
+# %% ../../nbs/engine/hamiltonian.ipynb #47454f3a
 def exact_likelihood(
     log_rows: np.ndarray, # Logs of `T` and start, and logits of `psi` if some move
     target: Target, # What a move sees
@@ -443,6 +444,7 @@ def exact_likelihood(
     if np.isnan(error): error = surrogate_error(z, target)
     return log_density_and_gradient(z, target).log_likelihood + error, error
 
+# %% ../../nbs/engine/hamiltonian.ipynb #83314a03
 def leaning(z, target):
     "What the lean of a target adds to the log density, at a point."
     space = space_for(z, target)
@@ -453,8 +455,10 @@ def groups_of(pile):
     "Omission probabilities and stretches of each group."
     return [(psi, from_pile(pile, g)) for g, psi in enumerate(pile.psi)]
 
-# %% ../../nbs/engine/hamiltonian.ipynb #c6635d4e
+# %% ../../nbs/engine/hamiltonian.ipynb #c6560203
 EARLY = 40 # windows up to this length are not corrected
+
+# %% ../../nbs/engine/hamiltonian.ipynb #536c29ac
 LEAN_EVERY = 5 # sweeps of warm-up between two looks at what the surrogate lacks
 
 def is_tied(target):

@@ -35,9 +35,9 @@ from ..model import Sequences
 
 # %% auto #0
 __all__ = ['SHORT', 'MANY', 'BLOCK', 'Drawn', 'rows_of', 'emission_counts', 'with_emitted', 'Part', 'Best', 'best_paths',
-           'Expected', 'behind_free', 'base_of', 'OneList', 'explain_one', 'FreePart', 'PlacedPart', 'tail_messages',
-           'draw_tails', 'in_short_runs', 'WovenPart', 'make_parts', 'in_pieces', 'blocks_of_parts', 'expect_parts',
-           'best_of_parts', 'placed_laws', 'redraw', 'draw_shares', 'with_shares']
+           'Expected', 'behind_free', 'base_of', 'explain_label', 'OneList', 'explain_one', 'FreePart', 'PlacedPart',
+           'tail_messages', 'draw_tails', 'in_short_runs', 'WovenPart', 'make_parts', 'in_pieces', 'blocks_of_parts',
+           'expect_parts', 'best_of_parts', 'narrow_states', 'placed_laws', 'redraw', 'draw_shares', 'with_shares']
 
 # %% ../../nbs/engine/parts.ipynb #5ad8baac
 class Drawn(NamedTuple):
@@ -174,8 +174,12 @@ def base_of(family: Any, rows: np.ndarray) -> float:
     values = np.asarray(family.held.values[rows], float)
     return float(-gammaln(values[~np.isnan(values)] + 1).sum())
 
-# %% ../../nbs/engine/parts.ipynb #068aab51
-def explain_label(problem, theta, i):
+# %% ../../nbs/engine/parts.ipynb #c121e14d
+def explain_label(
+    problem: Problem, # From `pose`
+    theta: Theta, # Where the emissions are
+    i: int, # Number of a sequence
+) -> None:
     "Raise a `ValueError` about a label of sequence `i` that the emission forbids, if there is one."
     own, marks = slice(*problem.sequences.offsets[i:i + 2]), problem.marks
     emission, values = problem.family.emission(theta.emission), problem.sequences.values[own]
@@ -675,7 +679,7 @@ def best_of_parts(
         labels[part.rows], places[part.rows] = found.labels, found.places
     return labels, places
 
-# %% ../../nbs/engine/parts.ipynb #cc334037
+# %% ../../nbs/engine/parts.ipynb #b9d08c6f
 NEVER = np.log(1e-9) # log of an emission weight, relative to the largest, that is left for later
 DOUBTS = int(Stream.DOUBTS)
 
@@ -694,7 +698,11 @@ def narrow_block(log_b):
     which = near >= NEVER
     return which.sum(1), np.nonzero(which)[1], np.exp(near[which]), top
 
-def narrow_states(part, theta):
+# %% ../../nbs/engine/parts.ipynb #32970e2f
+def narrow_states(
+    part: "Part", # Some sequences
+    theta: Theta, # Where the emissions are
+) -> "Narrow":
     "The states that are not out of the question, for each observation of a part."
     values = part.problem.sequences.values[part.rows]
     emission, n = part.problem.family.emission(theta.emission), max(len(values), 1)
@@ -703,6 +711,7 @@ def narrow_states(part, theta):
     sizes, *rest = (np.concatenate(x) for x in each)
     return Narrow(np.r_[0, np.cumsum(sizes)], *rest)
 
+# %% ../../nbs/engine/parts.ipynb #dfbb9dd3
 @njit(cache=True, inline="always")
 def narrow_of(k, narrow, label, states, weights):
     "Fill in the states that observation `k` may have, and their weights; how many there are."

@@ -23,11 +23,15 @@ from ..engine.random import as_key, as_rng
 from ..model import HMMOP
 
 # %% auto #0
-__all__ = ['UNIVERSAL_TAGS', 'degree_chain', 'cyclic_multipartite', 'persistent_chain', 'universal_tag', 'brown_counts',
-           'save_counts', 'load_counts', 'part_of_speech']
+__all__ = ['UNIVERSAL_TAGS', 'numbered_model', 'degree_chain', 'cyclic_multipartite', 'persistent_chain', 'universal_tag',
+           'brown_counts', 'save_counts', 'load_counts', 'part_of_speech']
 
-# %% ../../nbs/lab/chains.ipynb #53094667
-def numbered_model(weights, scale, psi):
+# %% ../../nbs/lab/chains.ipynb #ba13fdd3
+def numbered_model(
+    weights: np.ndarray, # `(S, S)`, of transitions
+    scale: Numbers, # Standard deviations of the Gaussians
+    psi: Numbers, # Omission probability of each visit
+) -> HMMOP:
     "A model with these weights of transitions, a uniform start, and means 0, 1, 2, …"
     S = len(weights)
     scale = check_finite(as_floats(scale, "scale"), "scale", positive, "be finite and above 0")
