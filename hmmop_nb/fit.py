@@ -474,7 +474,9 @@ def choose_n_states(
         return choose_on_blocks(in_blocks(sequences, n_steps=n_steps), as_candidates(candidates),
                                 psi, emission, by, restarts, seed)
     sequences, labels = read_sequences(sequences)
-    emission = emission_to_learn(emission, sequences, labels)
+    asked, emission = emission, emission_to_learn(emission, sequences, labels)
+    if asked == "auto" and code_hint(emission, sequences.values):
+        warn_user(["emission: Gaussians are fitted" + code_hint(emission, sequences.values)])
     candidates = as_candidates(candidates)
     if n_steps is not None:
         n_steps = as_n_steps(n_steps, len(sequences), at_least=sequences.lengths)

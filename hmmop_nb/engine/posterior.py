@@ -31,8 +31,8 @@ from .plot import plot_chain, plot_matrix, shades
 from ..model import HMMOP
 
 # %% auto #0
-__all__ = ['check_rows', 'as_given', 'is_given', 'Draws', 'median_rows', 'text_table', 'html_table', 'Summary', 'take_order',
-           'levels', 'state_order', 'one_draw', 'check_possible', 'Derived', 'Posterior']
+__all__ = ['check_rows', 'as_given', 'is_given', 'Draws', 'state_names', 'median_rows', 'text_table', 'html_table', 'Summary',
+           'take_order', 'levels', 'state_order', 'one_draw', 'check_possible', 'Derived', 'Posterior']
 
 # %% ../../nbs/engine/posterior.ipynb #97a6523c
 def as_draws(
@@ -207,7 +207,10 @@ def symbol_names(self) -> list[str] | None:
     names += [str(i) for i in range(len(names), symbols)] # more than were seen
     return names if len(set(names)) == len(names) else None
 
-def state_names(self) -> list[str] | None:
+# %% ../../nbs/engine/posterior.ipynb #79957b8a
+def state_names(
+    self: "Posterior", # Draws
+) -> list[str] | None:
     "The words behind the states, if every state emits one symbol of its own."
     names = symbol_names(self)
     if names is None: return None

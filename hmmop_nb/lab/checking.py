@@ -19,7 +19,7 @@ from hmmop_nb.engine.checks import (
     Data, Numbers, Seed, as_dict, as_floats, as_number, as_n_steps, able, shown, whole
 )
 from ..engine.emissions import emission_arrays, make_emission
-from ..engine.posterior import Posterior, Summary, html_table, text_table
+from ..engine.posterior import Posterior, state_names, Summary, html_table, text_table
 from ..engine.problem import check_positions
 from ..engine.random import as_key, as_rng
 from ..engine.reading import read_for
@@ -156,9 +156,11 @@ def pair_names(names: Sequence[str], lag: int) -> list[str]:
     arrow = "→" if lag == 1 else f"→ ({lag} later)"
     return [f"{a} {arrow} {b}" for a in names for b in names]
 
-def looked_at(data: Replica, replicas: list[Replica], S: int, lengths_known: bool) -> dict:
+def looked_at(
+    data: Replica, replicas: list[Replica], states: list[str], lengths_known: bool
+) -> dict:
     "Functions of a data set, and names of the numbers they give, by check."
-    states, edges = [str(s) for s in range(S)], bin_edges(replicas)
+    S, edges = len(states), bin_edges(replicas)
     places = [f"values in bin {i}" for part in edges for i in range(len(part) + 1)]
     def apart(one): return np.r_[pairs_apart(one, 2, S), pairs_apart(one, 3, S)]
     found = dict(
@@ -319,7 +321,8 @@ def check(
     sequences = read_for(posterior, sequences)
     n_steps, gaps = as_known(sequences, n_steps, positions)
     if n_steps is None: sequences = only_seen(sequences)
-    model, S = posterior.model(), posterior.n_states
+    model = posterior.model()
+    names = state_names(posterior) or [str(s) for s in range(posterior.n_states)]
     seeds = as_rng(as_key(seed)).integers(2**62, size=replicas)
     def labelled(x, gaps): return Replica(x, decode(model, x).values, gaps)
     data, drawn = labelled(sequences, gaps), []
@@ -328,7 +331,7 @@ def check(
                            omission_at(posterior, *at))
         drawn.append(labelled(x, None if gaps is None else own))
     findings = []
-    for name, (numbers, words) in looked_at(data, drawn, S, n_steps is not None).items():
+    for name, (numbers, words) in looked_at(data, drawn, names, n_steps is not None).items():
         table = np.array([numbers(one) for one in [data, *drawn]], float)
         findings.append(judge(name, table, words))
     return ModelCheck(mark_odd(findings, float(level)), float(level))
