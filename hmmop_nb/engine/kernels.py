@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import numba
@@ -18,7 +19,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.np.ufunc import parallel as numba_threads
 
 # %% auto #0
-__all__ = ['NUMBAS_OWN', 'KernelCache', 'NoCache', 'cache_of', 'guard_forks']
+__all__ = ['TRIED', 'NUMBAS_OWN', 'TriedOnce', 'tried_once', 'KernelFiles', 'KernelCache', 'NoCache', 'cache_of', 'guard_forks']
 
 # %% ../../nbs/engine/kernels.ipynb #f906997e
 SAID: set[str] = set() # remarks that were made
@@ -34,9 +35,37 @@ NO_PLACE = ("compiled kernels cannot be kept, since neither the folder of the pa
             "NUMBA_CACHE_DIR to a folder of your own to keep them")
 NOT_KEPT = "a compiled kernel could not be kept ({}); the next process compiles it anew"
 
+# %% ../../nbs/engine/kernels.ipynb #800ce10f
+TRIED: set[str] = set() # folders into which something could be written
+
+class TriedOnce:
+    "Where numba keeps a kernel, with a folder that is tried once."
+    def ensure_cache_path(self: Any) -> None:
+        "Make the folder and try it, unless that was done."
+        path = self.get_cache_path()
+        if path in TRIED and os.path.isdir(path): return
+        super().ensure_cache_path()
+        TRIED.add(path)
+
+@cache
+def tried_once(
+    locator: type, # How numba finds a folder
+) -> type:
+    "The same, trying it once."
+    return type(locator.__name__, (TriedOnce, locator), {})
+
+class KernelFiles(caching.CompileResultCacheImpl):
+    "Where the files of a kernel are."
+    @property
+    def _locator_classes(self) -> list[type]:
+        "Numba's ways of finding a folder, in its order."
+        return [tried_once(way) for way in super()._locator_classes]
+
 # %% ../../nbs/engine/kernels.ipynb #350b8010
 class KernelCache(caching.FunctionCache):
     "Compiled versions of a kernel in files; whatever happens to these, a call goes on."
+    _impl_class = KernelFiles
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         "A version that was kept, or `None`."
         try: return super().load_overload(sig, target_context)
