@@ -223,7 +223,7 @@ def sparse_part(problem, theta, walk, first, last):
     log_b = family.emission(theta.emission).log_likelihood(problem.sequences.values[own])
     found = flow(log_b, offsets - offsets[0], theta.T, walk)
     emitted = expected_emission(family, theta.emission, found.marginals, own)
-    seen = column_sums(found.marginals)
+    seen = found.marginals.sum(0)
     sums = found.transitions, found.first, seen, found.omitted, emitted
     return Part(sums, found.log_likelihood)
 

@@ -207,7 +207,8 @@ def ask_block(asked, function, to, how):
 def in_all_blocks(function, model, data, client, told, to=None, **how):
     "What a function of this page says of each block, in their order."
     if to is not None: to = check_folder(to)
-    about = getattr(model, "info", None) or {}
+    about = getattr(model, "info", {})
+    if not isinstance(about, dict): about = {}
     reading = about.get("reading", {}) if not isinstance(data, Blocks) else {}
     data = in_blocks(open_data(data, **reading, client=client), client=client, **told)
     words = about.get("labels")

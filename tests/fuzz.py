@@ -453,6 +453,7 @@ def pictures():
         Target("cyclic_multipartite", hm.cyclic_multipartite, dict(n_states=4, n_groups=2, psi=.5, scale=.1, leak=False, seed=1)),
         Target("part_of_speech", hm.part_of_speech, dict(psi=.5, punctuation=False)),
         Target("chains.persistent_chain", chains.persistent_chain, dict(n_states=4, degree=2, stay=.9, psi=.5, scale=.1, seed=1)),
+        Target("chains.numbered_model", chains.numbered_model, dict(weights=np.ones((2, 2)), scale=.1, psi=.5)),
         Target("chains.universal_tag", chains.universal_tag, dict(brown_tag="nn")),
         Target("chains.brown_counts", chains.brown_counts, dict(folder=".")),
         Target("chains.save_counts", chains.save_counts, dict(path="counts.npz", counts={"a": np.ones(2)})),

@@ -111,11 +111,11 @@ RUN = dict(n_states=2, draws=2, warmup=3, chains=2, seed=5, progress=False)
 LONG = RUN | dict(warmup=45) # two windows of adaptation
 KNOWN = dict(draws=12, warmup=25, chains=2, seed=5, progress=False) # emissions told
 known = sys.modules["hmmop_nb.known_gaps"]
-USUAL = {name: getattr(known, name) for name in ("EARLY", "ENOUGH_ACCEPTED", "HARDLY_ACCEPTED")}
+USUAL = dict(EARLY=known.EARLY, ACCEPTED=known.ACCEPTED)
 
 def by_turns(enough, hardly):
     "Let moves of tied runs change their kind, which a small problem does not need."
-    known.EARLY, known.ENOUGH_ACCEPTED, known.HARDLY_ACCEPTED = 0, enough, hardly
+    known.EARLY, known.ACCEPTED = 0, {known.BOTH: enough, known.SHARED: hardly}
     return lambda posterior: posterior
 
 at = dict(uniforms=2, sweep_rng=3) # where a name has its purpose

@@ -99,7 +99,7 @@ def readme(nbs=NBS):
         if "hide" in direct or cell.source.startswith("#| hide"): continue
         if cell.cell_type == "markdown":
             if len(parts) == 1: parts.append(badges())
-            parts.append(re.sub(r"\]\(([\w/]+)\.ipynb(#[\w-]+)?\)", r"](nbs/\1.ipynb)", cell.source))
+            parts.append(re.sub(r"\]\(([\w/-]+)\.ipynb(#[\w-]+)?\)", r"](nbs/\1.ipynb)", cell.source))
             continue
         source = "\n".join(line for line in cell.source.splitlines() if not line.startswith("#|"))
         if direct.get("echo:", [""])[0] != "false": parts.append(f"```python\n{source.strip()}\n```")

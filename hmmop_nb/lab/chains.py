@@ -14,8 +14,8 @@ from os import PathLike
 import numpy as np
 
 from hmmop_nb.engine.checks import (
-    MOST_STATES, Numbers, Seed, as_array, as_dict, as_floats, as_path, check_finite, positive,
-    switch, whole
+    MOST_STATES, Numbers, Seed, as_array, as_dict, as_floats, as_path, check_finite,
+    check_stochastic, positive, switch, whole
 )
 from ..engine.emissions import Categorical, Gaussian
 from ..engine.files import write_atomically
@@ -33,12 +33,15 @@ def numbered_model(
     psi: Numbers, # Omission probability of each visit
 ) -> HMMOP:
     "A model with these weights of transitions, a uniform start, and means 0, 1, 2, …"
-    S = len(weights)
+    weights = as_floats(weights, "weights")
+    if weights.ndim != 2:
+        raise ValueError(f"weights: expected a square matrix (S, S), got shape {weights.shape}")
+    with np.errstate(all="ignore"): T = weights / weights.sum(1, keepdims=True)
+    T, S = check_stochastic(T, "weights"), len(T)
     scale = check_finite(as_floats(scale, "scale"), "scale", positive, "be finite and above 0")
     if scale.shape not in ((), (1,), (S,)):
         raise ValueError(f"scale: expected a number or one entry for each of {S} states, "
                          f"got shape {scale.shape}")
-    T = weights / weights.sum(1, keepdims=True)
     return HMMOP(T, np.full(S, 1 / S), Gaussian(np.arange(S), scale), psi)
 
 # %% ../../nbs/lab/chains.ipynb #f5f1dfb8

@@ -12,7 +12,6 @@ import hashlib
 import importlib
 import json
 import linecache
-from functools import cached_property
 from functools import partial as Partial
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
@@ -101,7 +100,7 @@ def _bare(x: Any) -> Any:
     for inner in ("py_func", "__wrapped__", "__func__", "fget"):
         while getattr(x, inner, None) is not None and not isinstance(x, (type, ModuleType)):
             x = getattr(x, inner)
-    return x.func if isinstance(x, cached_property) else x
+    return x.func if hasattr(x, "attrname") else x # a property that is kept
 
 class Reach:
     "What is reached from some functions: pieces of code and constants by name."
