@@ -1,8 +1,10 @@
 """The rooms are where a newcomer expects them, and the names between them are honest."""
 import ast
+import importlib
 import inspect
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -142,6 +144,18 @@ def public_functions():
         for part, method in inspect.getmembers(thing, inspect.isfunction):
             if part == "__init__" and "__dataclass_fields__" not in vars(thing): yield f"{name}.{part}", method
             elif not part.startswith("_") and method.__module__.startswith("hmmop_nb"): yield f"{name}.{part}", method
+
+
+def test_no_default_is_an_array():
+    "The site cannot write one into a signature, and shows an error in its place."
+    found = []
+    for info in pkgutil.walk_packages(hm.__path__, "hmmop_nb."):
+        module = importlib.import_module(info.name)
+        for name in getattr(module, "__all__", []):
+            thing = getattr(getattr(module, name), "py_func", getattr(module, name))
+            if not inspect.isfunction(thing): continue
+            found += [f"{info.name}.{name}: {p.name}" for p in inspect.signature(thing).parameters.values() if hasattr(p.default, "shape")]
+    assert not found
 
 
 @pytest.mark.parametrize("name, function", list(public_functions()), ids=lambda x: x if isinstance(x, str) else "")

@@ -196,7 +196,7 @@ def deep_stack(arrays, shape):
 
 def pile_up(
     n_states: int, # Number of states
-    psi: np.ndarray = np.zeros((0, 1)), # `(groups, S)`
+    psi: np.ndarray | tuple = (), # `(groups, S)`
     each: tuple[Stretches, ...] = (), # Stretches of each group
 ) -> Pile:
     "Stretches of several groups in one pile."
