@@ -348,7 +348,7 @@ def weigh_next(t, active, walk, space, at, marginals, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def add_flows(t, walk, space, moved, omitted, first):
-    "Expected latent counts of a step, as in @eq-count; those of entries without the factor `T`."
+    "Expected latent counts of a step; those of entries without the factor `T`."
     y, w = space.step, space.v
     for s in range(len(walk.psi)):
         psi, begin = walk.psi[s], walk.start[s] if t == 0 else 0.
